@@ -1,0 +1,50 @@
+# `make demo` and `make test` need python3.11+ and make, nothing else: they build .venv with pinned versions.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-fast test-slow check format bench bench-large docs clean
+.DEFAULT_GOAL := help
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# torch goes first and pinned: a plain resolve would fetch a newer build with gigabytes of CUDA.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,data,report,bench,dev]'
+	touch $@
+
+demo: $(READY)  ## real graphs become points and come back; writes out/demo/
+	$(BIN)/python examples/graphs_and_points.py
+
+test: check test-fast  ## lint, types, import contracts and the fast tests
+
+test-fast: $(READY)  ## the fast tests only
+	$(BIN)/python -m pytest -n 2 -q
+
+test-slow: $(READY)  ## tests that take minutes (large graphs)
+	$(BIN)/python -m pytest -q -m slow
+
+check: $(READY)  ## ruff, mypy, import contracts, dependency check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/deptry src
+
+format: $(READY)  ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/data)
+	$(BIN)/python benchmarks/many_graphs.py
+	$(BIN)/python benchmarks/store.py
+
+bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
+	$(BIN)/python benchmarks/large_graph.py
+
+clean:  ## remove what was made, also .venv
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,57 @@
+"""Learning on graphs without message passing: a graph becomes a set of points, losslessly, and back.
+
+>>> import networkx as nx, pointset
+>>> points = pointset.to_points(nx.karate_club_graph())  # graph → points
+>>> graph = pointset.to_graph(points)                    # points → the same graph
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
+    from pointset.points import encodings as encodings
+    from pointset.points.alignment import align as align
+    from pointset.points.convert import to_points as to_points
+    from pointset.points.convert import to_points_many as to_points_many
+    from pointset.points.graphs import GraphArrays as GraphArrays
+    from pointset.points.inverse import to_graph as to_graph
+    from pointset.points.isomorphism import is_same_graph as is_same_graph
+    from pointset.points.point_set import PointSet as PointSet
+    from pointset.points.point_sets import PointSets as PointSets
+    from pointset.points.store import PointStore as PointStore
+    from pointset.points.transforms import AddEncoding as AddEncoding
+    from pointset.points.transforms import ToPoints as ToPoints
+
+__version__ = "0.1.0"
+
+# torch takes 1.5 s to import and PyG 3 s: `pointset --help` and `import pointset` must not wait for them.
+_HOME = {
+    "to_points": "pointset.points.convert",
+    "to_points_many": "pointset.points.convert",
+    "PointSet": "pointset.points.point_set",
+    "PointSets": "pointset.points.point_sets",
+    "PointStore": "pointset.points.store",
+    "GraphArrays": "pointset.points.graphs",
+    "to_graph": "pointset.points.inverse",
+    "align": "pointset.points.alignment",
+    "is_same_graph": "pointset.points.isomorphism",
+    "encodings": "pointset.points.encodings",
+    "ToPoints": "pointset.points.transforms",
+    "AddEncoding": "pointset.points.transforms",
+}
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'pointset' has no attribute {name!r}")
+    module = importlib.import_module(_HOME[name])
+    value = module if name == "encodings" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

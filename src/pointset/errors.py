@@ -1,0 +1,55 @@
+"""Every error that pointset raises on purpose.
+
+A message says what was got, what was expected and what to do. All of them are :class:`PointsetError`; those about a
+value the caller passed are also :class:`ValueError`, so that ordinary ``except ValueError`` keeps working.
+"""
+
+from __future__ import annotations
+
+
+class PointsetError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class GraphError(PointsetError, ValueError):
+    """The graph given cannot be read as an undirected graph (directed, NaN weight, index out of range, …)."""
+
+
+class MatrixError(PointsetError, ValueError):
+    """The matrix asked for does not exist, or cannot represent this graph."""
+
+
+class RankError(PointsetError, ValueError):
+    """The rank asked for is impossible, or too few eigenpairs were kept for what was asked."""
+
+
+class NotSameGraphError(PointsetError, ValueError):
+    """Two point sets were to be aligned, but they do not come from the same graph."""
+
+
+class ConvergenceError(PointsetError, RuntimeError):
+    """The sparse eigensolver did not converge."""
+
+
+class MemoryForecastError(PointsetError, MemoryError):
+    """The work asked for would not fit into this machine's memory."""
+
+
+class FileFormatError(PointsetError, ValueError):
+    """A file is not of the format that its name promises, or is damaged."""
+
+
+class MissingExtraError(PointsetError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class StoreWarning(UserWarning):
+    """Something on disk was damaged and is computed again."""
+
+
+def did_you_mean(got: str, known: list[str]) -> str:
+    """``"; did you mean 'laplacian'?"`` where a known name is near, otherwise an empty string."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(got, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""

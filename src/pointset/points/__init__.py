@@ -1,0 +1,1 @@
+"""Graph ⇄ points. Knows no model and no dataset."""

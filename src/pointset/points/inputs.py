@@ -1,0 +1,270 @@
+"""Whatever a user calls a graph → :class:`~pointset.points.graphs.GraphArrays`.
+
+Accepted: PyG ``Data``, networkx graphs, scipy sparse and dense adjacency matrices (numpy, torch), ``(num_nodes,
+edges)``. Libraries are recognised without importing them, so that reading a matrix never loads PyG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pointset.errors import GraphError, PointsetError
+from pointset.points.graphs import (
+    NO_FEATURES,
+    EdgeListing,
+    Features,
+    Floats,
+    Graph,
+    GraphArrays,
+    Integers,
+    arrays_from_listing,
+)
+
+ACCEPTED = (
+    "a PyG Data, a networkx graph, a scipy sparse or dense (n, n) adjacency matrix, or (num_nodes, edges) with "
+    "edges as a list of pairs or a (2, m) tensor"
+)
+
+
+class RawGraph(NamedTuple):
+    """One graph as it was given: listed edges, not yet checked or ordered."""
+
+    num_nodes: int
+    source: Integers
+    target: Integers
+    weights: Floats | None
+    mirrored: bool  # the form lists both directions
+    features: Features = NO_FEATURES
+
+
+def read_graph(graph: Any) -> GraphArrays:
+    """One graph of any accepted kind, as arrays of length one."""
+    return _assemble([_read(graph)])
+
+
+def read_graphs(graphs: Iterable[Any]) -> GraphArrays:
+    """Many graphs; an error names the position of the graph at fault."""
+    if isinstance(graphs, GraphArrays):
+        return graphs
+    if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Iterable) or hasattr(graphs, "edge_index"):
+        raise GraphError(f"got {type(graphs).__name__}; expected several graphs, each {ACCEPTED}")
+    raw: list[RawGraph] = []
+    for index, graph in enumerate(graphs):
+        try:
+            raw.append(_read(graph))
+        except PointsetError as error:
+            raise type(error)(f"graph {index}: {error}") from None
+    return _assemble(raw)
+
+
+def _assemble(raw: list[RawGraph]) -> GraphArrays:
+    counts = np.array([len(graph.source) for graph in raw], dtype=np.int64)
+    weighted = np.array([graph.weights is not None for graph in raw], dtype=bool)
+    weights = [np.ones(len(g.source)) if g.weights is None else g.weights for g in raw] if weighted.any() else None
+    listing = EdgeListing(
+        num_nodes=np.array([graph.num_nodes for graph in raw], dtype=np.int64),
+        counts=counts,
+        source=_concatenate([graph.source for graph in raw]),
+        target=_concatenate([graph.target for graph in raw]),
+        weights=None if weights is None else np.concatenate(weights),
+        weighted=weighted,
+        mirrored=np.array([graph.mirrored for graph in raw], dtype=bool),
+    )
+    plain = all(graph.features is NO_FEATURES for graph in raw)
+    return arrays_from_listing(listing, None if plain else [graph.features for graph in raw])
+
+
+def _concatenate(parts: list[Integers]) -> Integers:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _read(graph: Any) -> RawGraph:
+    if isinstance(graph, Graph):
+        return RawGraph(graph.num_nodes, graph.edges[0], graph.edges[1], graph.weights, False, graph.features)
+    if hasattr(graph, "to_dict") and hasattr(graph, "edge_index"):
+        return _from_pyg(graph)
+    if hasattr(graph, "is_directed") and hasattr(graph, "adj"):
+        return _from_networkx(graph)
+    if isinstance(graph, tuple) and len(graph) == 2:
+        return _from_edges(*graph)
+    if hasattr(graph, "tocoo") and hasattr(graph, "shape"):
+        return _from_sparse(graph)
+    if isinstance(graph, (np.ndarray, Tensor)):
+        return _from_dense(graph)
+    raise GraphError(f"got {_kind(graph)}; expected {ACCEPTED}")
+
+
+def _kind(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    size = f" of shape {tuple(shape)}" if shape is not None else ""
+    return f"{type(value).__module__}.{type(value).__qualname__}{size}".removeprefix("builtins.")
+
+
+def _from_pyg(data: Any) -> RawGraph:
+    if getattr(data, "num_graphs", 1) != 1 and hasattr(data, "to_data_list"):
+        raise GraphError(
+            f"got a PyG Batch of {data.num_graphs} graphs; expected one graph. Use "
+            "pointset.to_points_many(batch.to_data_list())"
+        )
+    fields = data.to_dict()
+    edge_index = fields.get("edge_index")
+    if edge_index is None:
+        raise GraphError(
+            "the PyG Data has no edge_index; expected a (2, m) tensor. For a graph without edges pass "
+            "edge_index=torch.empty(2, 0, dtype=torch.long)"
+        )
+    edges = _integer_array(edge_index, "edge_index")
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise GraphError(f"edge_index has shape {tuple(edges.shape)}; expected (2, m)")
+    features = Features(
+        x=_tensor(fields.get("x")),
+        edge_attr=_tensor(fields.get("edge_attr")),
+        pos=_tensor(fields.get("pos")),
+        y=_tensor(fields.get("y")),
+    )
+    num_nodes = _number_of_nodes(fields.get("num_nodes"), features, edges)
+    _check_rows(features, num_nodes, edges.shape[1])
+    weight = fields.get("edge_weight")
+    weights = None if weight is None else _weights(weight, edges.shape[1])
+    return RawGraph(num_nodes, edges[0], edges[1], weights, True, features)
+
+
+def _number_of_nodes(given: Any, features: Features, edges: Integers) -> int:
+    if given is not None:
+        return int(given)
+    for rows in (features.x, features.pos):
+        if rows is not None:
+            return rows.shape[0] if rows.dim() else 0
+    return int(edges.max(initial=-1)) + 1
+
+
+def _check_rows(features: Features, num_nodes: int, num_edges: int) -> None:
+    for name, value, rows, what in (
+        ("x", features.x, num_nodes, "nodes"),
+        ("pos", features.pos, num_nodes, "nodes"),
+        ("edge_attr", features.edge_attr, num_edges, "columns of edge_index"),
+    ):
+        if value is not None and (value.dim() == 0 or value.shape[0] != rows):
+            raise GraphError(f"{name} has shape {tuple(value.shape)}; expected one row for each of the {rows} {what}")
+
+
+def _from_networkx(graph: Any) -> RawGraph:
+    if graph.is_directed():
+        raise GraphError("got a directed networkx graph; expected an undirected one. Call graph.to_undirected() first")
+    number = {node: index for index, node in enumerate(graph.nodes)}
+    listed = [(number[u], number[v], fields) for u, v, fields in graph.edges(data=True)]
+    pairs = np.array([(u, v) for u, v, _ in listed], dtype=np.int64).reshape(-1, 2)
+    weighted = any("weight" in fields for _, _, fields in listed)
+    weights = _weights([fields.get("weight", 1) for _, _, fields in listed], len(listed)) if weighted else None
+    features = Features(
+        x=_stacked([fields.get("x") for _, fields in graph.nodes(data=True)], "node attribute 'x'"),
+        edge_attr=_stacked([fields.get("edge_attr") for _, _, fields in listed], "edge attribute 'edge_attr'"),
+        pos=_stacked([fields.get("pos") for _, fields in graph.nodes(data=True)], "node attribute 'pos'"),
+        y=_tensor(graph.graph.get("y"))
+        if "y" in graph.graph
+        else _stacked([fields.get("y") for _, fields in graph.nodes(data=True)], "node attribute 'y'"),
+    )
+    plain = NO_FEATURES if all(value is None for value in features) else features
+    return RawGraph(len(number), pairs[:, 0], pairs[:, 1], weights, False, plain)
+
+
+def _stacked(values: list[Any], name: str) -> Tensor | None:
+    missing = sum(value is None for value in values)
+    if missing == len(values):
+        return None
+    if missing:
+        raise GraphError(f"{name} is missing on {missing} of {len(values)}; expected it on all or on none")
+    try:
+        return torch.stack([torch.as_tensor(value) for value in values])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GraphError(f"{name} cannot be stacked into one tensor: {error}") from None
+
+
+def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, (int, np.integer)):
+        raise GraphError(f"got a pair starting with {_kind(num_nodes)}; expected (num_nodes, edges) with a whole number")
+    pairs = _integer_array(edges, "edges")
+    if pairs.size == 0:
+        pairs = pairs.reshape(2, 0)
+    elif pairs.ndim != 2 or 2 not in pairs.shape:
+        raise GraphError(f"edges has shape {pairs.shape}; expected pairs (m, 2) or PyG's (2, m)")
+    elif pairs.shape[0] != 2 or (pairs.shape == (2, 2) and not isinstance(edges, (np.ndarray, Tensor))):
+        pairs = pairs.T  # a Python list is a list of pairs; a 2 × 2 array follows PyG's (2, m)
+    return RawGraph(int(num_nodes), pairs[0], pairs[1], None, False)
+
+
+def _from_sparse(matrix: Any) -> RawGraph:
+    _check_square(matrix.shape)
+    entries = matrix.tocoo(copy=True)
+    entries.sum_duplicates()  # scipy's own meaning of repeated coordinates
+    weights = _weights(entries.data, len(entries.data))
+    return _from_entries(matrix.shape[0], entries.row.astype(np.int64), entries.col.astype(np.int64), weights)
+
+
+def _from_dense(matrix: NDArray[Any] | Tensor) -> RawGraph:
+    if isinstance(matrix, Tensor) and matrix.layout is not torch.strided:
+        matrix = matrix.to_dense()
+    _check_square(matrix.shape)
+    array = _real_array(matrix, "the adjacency matrix")
+    source, target = np.nonzero(array)  # NaN is not zero, and is refused with its place later
+    return _from_entries(array.shape[0], source, target, array[source, target])
+
+
+def _check_square(shape: Any) -> None:
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise GraphError(f"got a matrix of shape {tuple(shape)}; expected a square adjacency matrix (n, n)")
+
+
+def _from_entries(num_nodes: int, source: Integers, target: Integers, weights: Floats) -> RawGraph:
+    kept = weights != 0
+    source, target, weights = source[kept], target[kept], weights[kept]
+    return RawGraph(num_nodes, source, target, None if np.all(weights == 1) else weights, True)
+
+
+def _integer_array(value: Any, name: str) -> Integers:
+    try:
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise GraphError(f"{name} cannot be read as whole numbers: {error}") from None
+    if array.size == 0:
+        return array.astype(np.int64) if array.ndim == 2 else np.zeros((2, 0), dtype=np.int64)
+    if array.dtype.kind not in "iu" or array.dtype == np.uint64:
+        largest = f", largest {array.max()}" if array.dtype.kind in "fuO" else ""
+        raise GraphError(
+            f"{name} is of type {array.dtype}{largest}; expected 64-bit whole numbers 0…n−1. Convert with .long()"
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def _real_array(value: Any, name: str) -> Floats:
+    try:
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        return array.astype(np.float64)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise GraphError(f"{name} cannot be read as real numbers: {error}") from None
+
+
+def _weights(value: Any, count: int) -> Floats:
+    array = _real_array(value, "the edge weights")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (count,):
+        raise GraphError(f"the edge weights have shape {array.shape}; expected one number for each of {count} edges")
+    return array
+
+
+def _tensor(value: Any) -> Tensor | None:
+    if value is None or isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GraphError(f"a feature of type {_kind(value)} cannot be read as a tensor: {error}") from None

@@ -1,0 +1,112 @@
+"""One graph as a set of points: :class:`PointSet`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pointset.errors import MatrixError
+from pointset.points.graphs import WeightKind
+
+
+class Truncation(NamedTuple):
+    """What a bound on the rank left out."""
+
+    spectral_error: float  # ‖Z − UΛUᵀ‖₂, the largest |λ| left out
+    frobenius_error: float  # ‖Z − UΛUᵀ‖_F
+    residual: float  # largest ‖Z u − λ u‖ over the pairs kept
+
+
+class Eigenspace(NamedTuple):
+    """One eigenvalue and how often it occurs."""
+
+    eigenvalue: float
+    multiplicity: int
+
+
+@dataclass(frozen=True, eq=False)
+class PointSet:
+    """A graph as n points in r dimensions (paper, Sections 2 and 3).
+
+    Holds the non-zero eigenvalues Λ and eigenvectors U of Z = U diag(Λ) Uᵀ, from which coordinates of every kind
+    follow: SRD, Q = U diag(√Λ), by :meth:`coordinates`; PSRD by :meth:`parameterized_coordinates`. Eigenvalues are in
+    ascending order, and equal to the last bit inside one eigenspace. The tensors are not to be modified in place.
+    """
+
+    eigenvalues: Tensor  # (r,)
+    eigenvectors: Tensor  # (n, r)
+    matrix: str  # which Z
+    num_edges: int  # m, each undirected edge once
+    weight_kind: WeightKind = WeightKind.NONE
+    x: Tensor | None = None  # (n, …)
+    edge_index: Tensor | None = None  # (2, m) the edges that edge_attr belongs to; None without edge features
+    edge_attr: Tensor | None = None  # (m, …)
+    pos: Tensor | None = None  # (n, …)
+    y: Tensor | None = None
+    degrees: Tensor | None = None  # (n,) only where Z does not determine them: normalised, weighted
+    truncation: Truncation | None = None  # None: every non-zero eigenvalue is here
+
+    @property
+    def rank(self) -> int:
+        """r, the number of eigenpairs kept."""
+        return self.eigenvalues.shape[0]
+
+    @property
+    def num_nodes(self) -> int:
+        """n, the number of points."""
+        return self.eigenvectors.shape[0]
+
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        """Whether no eigenvalue is negative, so that SRD exists."""
+        return bool((self.eigenvalues > 0).all())
+
+    def coordinates(self) -> Tensor:
+        """SRD coordinates Q = U diag(√Λ), (n, r), with Q Qᵀ = Z (Definition 2.2).
+
+        Raises:
+            MatrixError: Z has a negative eigenvalue, so there is no real square root.
+        """
+        if not self.is_positive_semidefinite:
+            raise MatrixError(
+                f"SRD needs a positive semi-definite matrix, but {self.matrix!r} of this graph has the eigenvalue "
+                f"{float(self.eigenvalues.min()):.6g}. Use matrix='augmented' or 'laplacian' (on a graph without "
+                "negative weights), or .parameterized_coordinates(f), which takes any symmetric matrix"
+            )
+        return self.eigenvectors * self.eigenvalues.sqrt()
+
+    def parameterized_coordinates(self, f: Callable[[Tensor], Tensor]) -> Tensor:
+        """PSRD coordinates (n, r, d) whose i-th channel is U diag(f_i(Λ)) (Definition 3.2); f: (r,) → (r, d)."""
+        return self.eigenvectors.unsqueeze(-1) * f(self.eigenvalues)
+
+    def inner_products(self, f: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """⟨U_i, diag(f(Λ)) U_j⟩ for all pairs, (n, n); without f this is Z itself."""
+        values = self.eigenvalues if f is None else f(self.eigenvalues)
+        return (self.eigenvectors * values) @ self.eigenvectors.mT
+
+    def eigenspaces(self) -> list[Eigenspace]:
+        """The distinct non-zero eigenvalues with their multiplicities, ascending."""
+        values, counts = self.eigenvalues.unique_consecutive(return_counts=True)
+        return [Eigenspace(value, count) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
+
+    def to(self, dtype: torch.dtype) -> PointSet:
+        """The same points with eigenpairs of another floating-point type; features are left as they are."""
+        if not dtype.is_floating_point:
+            raise MatrixError(f"got dtype {dtype}; expected a floating-point type such as torch.float32")
+        return dataclasses.replace(
+            self, eigenvalues=self.eigenvalues.to(dtype), eigenvectors=self.eigenvectors.to(dtype)
+        )
+
+    def __repr__(self) -> str:
+        features = [f"{name}={list(value.shape)}" for name in ("x", "edge_attr", "pos", "y")
+                    if (value := getattr(self, name)) is not None]  # fmt: skip
+        parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}", f"rank={self.rank}",
+                 f"matrix={self.matrix!r}", *features]  # fmt: skip
+        if self.truncation is not None:
+            parts.append(f"truncated (‖Z − UΛUᵀ‖₂ = {self.truncation.spectral_error:.3g})")
+        return f"PointSet({', '.join(parts)})"

@@ -1,0 +1,134 @@
+"""A few extremal eigenpairs of one large sparse matrix, whole eigenspaces, with proof of what was left out.
+
+Lanczos iteration can miss copies of a repeated eigenvalue. So after every solve the found pairs are deflated and the
+largest eigenvalue of what remains is computed: it is the truncation error ‖Z − UΛUᵀ‖₂, and where it reaches the
+smallest pair kept, an eigenspace is not complete yet and the search goes on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+
+from pointset.errors import ConvergenceError, RankError
+from pointset.points.graphs import Floats, Graph
+from pointset.progress import Advance
+
+_SOLVER_TOLERANCE = 1e-10  # relative, of the Lanczos iteration
+_SAME_EIGENVALUE = 1e-8  # relative; above the solver's error, below gaps worth telling apart in a truncated spectrum
+_EXTRA = 64  # how many pairs beyond k an eigenspace at the boundary may ask for
+
+
+class LargestPairs(NamedTuple):
+    """The k (or a few more) eigenpairs of largest |λ|, ascending in λ."""
+
+    eigenvalues: Floats  # (r,)
+    eigenvectors: Floats  # (n, r)
+    spectral_error: float  # ‖Z − UΛUᵀ‖₂; 0 where nothing non-zero is left
+    frobenius_error: float
+    residual: float  # largest ‖Zu − λu‖
+
+
+def adjacency_matrix(graph: Graph) -> scipy.sparse.csr_array:
+    """The sparse symmetric adjacency matrix of one graph."""
+    low, high = graph.edges
+    weights = np.ones(len(low)) if graph.weights is None else graph.weights
+    off = low != high
+    rows, columns = np.r_[low, high[off]], np.r_[high, low[off]]
+    shape = (graph.num_nodes, graph.num_nodes)
+    return scipy.sparse.coo_array((np.r_[weights, weights[off]], (rows, columns)), shape=shape).tocsr()
+
+
+def largest_pairs(matrix: scipy.sparse.csr_array, k: int, advance: Advance | None = None) -> LargestPairs:
+    """Eigenpairs of largest magnitude of a symmetric matrix, at least k unless the rank is smaller.
+
+    ``advance`` is called with 1 after each matrix-vector product.
+    """
+    n = matrix.shape[0]
+    scale = float(scipy.sparse.linalg.norm(matrix, np.inf))
+    if scale == 0.0:
+        return LargestPairs(np.zeros(0), np.zeros((n, 0)), 0.0, 0.0, 0.0)
+    zero = 8.0 * n * np.finfo(np.float64).eps * scale
+    product = _counted(matrix, advance)
+    vectors = _solve(product, n, k, np.zeros((n, 0)), np.zeros(0))[1]
+    values, vectors = _rayleigh_ritz(matrix, vectors)
+    while True:
+        left = _solve(product, n, 1, vectors, values)
+        remaining = float(abs(left[0][0]))
+        smallest = float(np.abs(values).min())
+        if remaining <= zero or remaining < smallest * (1 - _SAME_EIGENVALUE):
+            break
+        if len(values) >= k + _EXTRA:
+            raise RankError(
+                f"rank={k}: the eigenvalue {left[0][0]:.6g} at the boundary occurs more than {_EXTRA} times, so the "
+                "pairs cannot be cut there without splitting an eigenspace. Choose another rank or another matrix"
+            )
+        values, vectors = _rayleigh_ritz(matrix, np.column_stack([vectors, left[1]]))
+    kept = np.abs(values) > zero
+    values, vectors = values[kept], vectors[:, kept]
+    values = _averaged(values)
+    residual = float(np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max(initial=0.0))
+    square = float(scipy.sparse.linalg.norm(matrix)) ** 2 - float(np.square(values).sum())
+    if remaining <= zero:
+        return LargestPairs(values, vectors, 0.0, 0.0, residual)
+    return LargestPairs(values, vectors, remaining, max(square, 0.0) ** 0.5, residual)
+
+
+def _counted(matrix: scipy.sparse.csr_array, advance: Advance | None) -> scipy.sparse.csr_array | _Counted:
+    return matrix if advance is None else _Counted(matrix, advance)
+
+
+class _Counted(scipy.sparse.linalg.LinearOperator):
+    def __init__(self, matrix: scipy.sparse.csr_array, advance: Advance):
+        super().__init__(dtype=matrix.dtype, shape=matrix.shape)
+        self.matrix, self.advance = matrix, advance
+
+    def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.advance(1)
+        return np.asarray(self.matrix @ vector)
+
+
+def _solve(
+    matrix: scipy.sparse.csr_array | _Counted, n: int, k: int, found: Floats, values: Floats
+) -> tuple[Floats, Floats]:
+    """k pairs of largest |λ| of Z − UΛUᵀ for the pairs (Λ, U) found so far."""
+
+    def apply(vector: Floats) -> Floats:
+        flat = vector.reshape(-1)
+        return np.asarray(matrix @ flat - found @ (values * (found.T @ flat)))
+
+    start = np.random.default_rng(0).standard_normal(n)
+    start -= found @ (found.T @ start)
+    operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
+    try:
+        pairs = scipy.sparse.linalg.eigsh(
+            operator, k, which="LM", v0=start, ncv=min(n, max(2 * k + 1, 40)), tol=_SOLVER_TOLERANCE, maxiter=3000
+        )
+    except scipy.sparse.linalg.ArpackError as error:
+        raise ConvergenceError(
+            f"the sparse eigensolver did not converge for {k} pairs of a {n}-node graph ({error}). Try another rank, or "
+            "matrix='normalized_adjacency', whose ends of the spectrum are the best separated"
+        ) from None
+    return pairs
+
+
+def _rayleigh_ritz(matrix: scipy.sparse.csr_array, vectors: Floats) -> tuple[Floats, Floats]:
+    """The best pairs inside the space that ``vectors`` span, orthonormal."""
+    basis = np.linalg.qr(vectors)[0]
+    small = basis.T @ (matrix @ basis)
+    values, mix = np.linalg.eigh((small + small.T) / 2)
+    return values, basis @ mix
+
+
+def _averaged(values: Floats) -> Floats:
+    """One value, bit for bit, inside each eigenspace (values ascending)."""
+    if not len(values):
+        return values
+    gap = np.diff(values) > _SAME_EIGENVALUE * np.abs(values).max()
+    space = np.r_[0, np.cumsum(gap)]
+    mean: Floats = np.bincount(space, values) / np.bincount(space)
+    return mean[space]

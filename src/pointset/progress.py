@@ -1,0 +1,73 @@
+"""One progress bar for all long work: shown on a terminal, silent in pipes, logs and notebooks' stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+Item = TypeVar("Item")
+_SHOW_AFTER_SECONDS = 0.5  # a bar that flashes by is noise
+
+
+class Advance(Protocol):
+    """Called with how many units of work were finished."""
+
+    def __call__(self, steps: int, /) -> None: ...
+
+
+@contextmanager
+def progress_bar(description: str, total: int | None, *, show: bool | None = None) -> Iterator[Advance]:
+    """Yield a function that advances the bar; ``show=None`` decides by whether stderr is a terminal."""
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda steps, /: None
+        return
+    start = time.monotonic()
+    done = 0
+    bar: Progress | None = None
+    task = None
+
+    def advance(steps: int, /) -> None:
+        nonlocal done, bar, task
+        done += steps
+        if bar is None and time.monotonic() - start > _SHOW_AFTER_SECONDS:
+            bar = _make_bar()
+            bar.start()
+            task = bar.add_task(description, total=total)
+        if bar is not None and task is not None:
+            bar.update(task, completed=done)
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def track(items: Iterable[Item], description: str, total: int | None, *, show: bool | None = None) -> Iterator[Item]:
+    """Iterate while a bar is shown."""
+    with progress_bar(description, total, show=show) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+def _make_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
