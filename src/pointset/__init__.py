@@ -2,7 +2,7 @@
 
 >>> import networkx as nx, pointset
 >>> points = pointset.to_points(nx.karate_club_graph())  # graph → points
->>> graph = pointset.to_graph(points)                    # points → the same graph
+>>> graph = pointset.to_graph(points)  # points → the same graph
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _rotation(a: PointSet, b: PointSet, permutation: Tensor, tolerance: float) -
     target = b.eigenvectors[permutation]
     overlap = a.eigenvectors.mT @ target  # (r, r): block-diagonal and orthogonal already, but for rounding
     left, _, right = torch.linalg.svd(overlap)
-    rotation = left @ right
+    rotation: Tensor = left @ right
     scale = float(a.eigenvalues.abs().max()) if a.rank else 1.0
     difference = (a.eigenvectors * a.eigenvalues) @ rotation - target * b.eigenvalues
     vectors = a.eigenvectors @ rotation - target

@@ -188,7 +188,9 @@ def _stacked(values: list[Any], name: str) -> Tensor | None:
 
 def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, (int, np.integer)):
-        raise GraphError(f"got a pair starting with {_kind(num_nodes)}; expected (num_nodes, edges) with a whole number")
+        raise GraphError(
+            f"got a pair starting with {_kind(num_nodes)}; expected (num_nodes, edges) with a whole number"
+        )
     pairs = _integer_array(edges, "edges")
     if pairs.size == 0:
         pairs = pairs.reshape(2, 0)

@@ -108,8 +108,8 @@ def _check_truncation(points: PointSet) -> None:
     if not exact or (points.matrix == NormalizedAdjacency.name and points.weight_kind is not WeightKind.NONE):
         raise RankError(
             f"these points keep {points.rank} eigenpairs and leave out eigenvalues up to "
-            f"{points.truncation.spectral_error:.4g} in magnitude, so the graph is not determined by them. Convert again "
-            "without rank=…, or with a larger one"
+            f"{points.truncation.spectral_error:.4g} in magnitude, so the graph is not determined by them. Convert "
+            "again without rank=…, or with a larger one"
         )
 
 
@@ -130,8 +130,8 @@ def _strongest(noisy: Tensor, count: int, scale: Tensor | None) -> Tensor:
         weakest, noise = (float(strength.flatten()[order[at]]) for at in (count - 1, count))
         if weakest <= _MARGIN * noise:
             raise GraphError(
-                f"the weakest of {count} edges ({weakest:.3g}) does not stand out from rounding noise ({noise:.3g}), so "
-                "the edges cannot be told from non-edges. Keep the points in float64, or rescale very small weights"
+                f"the weakest of {count} edges ({weakest:.3g}) does not stand out from rounding noise ({noise:.3g}), "
+                "so the edges cannot be told from non-edges. Keep the points in float64, or rescale very small weights"
             )
     full = kept.view_as(upper)
     return full + torch.triu(full, 1).mT
@@ -151,8 +151,8 @@ def _check_rebuilt(points: PointSet, rebuilt: Rebuilt, matrix: Tensor) -> None:
     if found != points.num_edges or rebuilt.error > 0.25 * scale:
         raise GraphError(
             f"the points give a graph of {found} edges with error {rebuilt.error:.3g}, but were made from one of "
-            f"{points.num_edges} edges; they were changed since, or their type {points.eigenvalues.dtype} is too coarse "
-            "for this graph. Keep them in float64"
+            f"{points.num_edges} edges; they were changed since, or their type {points.eigenvalues.dtype} is too "
+            "coarse for this graph. Keep them in float64"
         )
 
 

@@ -22,6 +22,7 @@ from pointset.points.point_set import PointSet
 
 Colours = NDArray[np.int64]
 _CLOSE = 1e-7  # relative: numbers closer than this may be equal; eigenpairs agree to about 1e-13 in float64
+_CLOSE_IN_FLOAT32 = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ def is_same_graph(a: PointSet, b: PointSet) -> SameGraph:
 def _initial_colours(a: PointSet, b: PointSet, rebuilt_a: Rebuilt, rebuilt_b: Rebuilt) -> tuple[Colours, Colours]:
     """Node colours (2n,) and pair colours (2, n, n), comparable between the two graphs."""
     n = a.num_nodes
-    coarse = _CLOSE if min(_precision(a), _precision(b)) < 1e-12 else 1e-3
+    coarse = _CLOSE if max(_precision(a), _precision(b)) < 1e-12 else _CLOSE_IN_FLOAT32
     pairs = _classes(np.stack([_generic_product(a, a.matrix), _generic_product(b, a.matrix)]), coarse)
     pairs = _both(pairs, _classes(np.stack([rebuilt_a.adjacency.numpy(), rebuilt_b.adjacency.numpy()]), coarse))
     if a.edge_attr is not None and b.edge_attr is not None:
@@ -118,8 +119,9 @@ def _classes(numbers: NDArray[np.float64], closeness: float) -> Colours:
 
 
 def _row_classes(rows: Tensor) -> Colours:
-    return np.asarray(torch.nan_to_num(rows.detach()).flatten(1).unique(dim=0, return_inverse=True)[1].numpy()) \
-        if rows.dim() > 1 else np.asarray(torch.nan_to_num(rows.detach()).unique(return_inverse=True)[1].numpy())
+    """Whole numbers for rows of features: equal rows get the same (NaN equals NaN)."""
+    table = torch.nan_to_num(rows.detach()).reshape(len(rows), -1).numpy()
+    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _both(left: Colours, right: Colours) -> Colours:
@@ -139,7 +141,7 @@ def _refine(nodes: Colours, pairs: Colours, n: int) -> Colours | None:
         if not np.array_equal(np.sort(nodes[:n]), np.sort(nodes[n:])):
             return None
         distinct = int(nodes.max(initial=-1)) + 1
-        if distinct == count or distinct == n:
+        if distinct in (count, n):
             return nodes
         count = distinct
         codes = pairs * count + np.stack([nodes[:n], nodes[n:]])[:, None, :]  # (2, n, n)
@@ -157,22 +159,30 @@ def _scramble(codes: Colours) -> NDArray[np.uint64]:
 
 def _match(nodes: Colours, pairs: Colours, n: int) -> Colours | None:
     """A bijection that preserves node and pair colours, by singling out nodes and backtracking; None if none exists."""
-    stack = [nodes]
-    while stack:
-        colours = stack.pop()
-        sizes = np.bincount(colours[:n]) if n else np.zeros(0, dtype=np.int64)
-        if (sizes <= 1).all():
-            permutation = np.empty(n, dtype=np.int64)
-            permutation[np.argsort(colours[:n])] = np.argsort(colours[n:])
-            if np.array_equal(pairs[1][np.ix_(permutation, permutation)], pairs[0]):
-                return permutation
+    pending = [iter([nodes])]
+    while pending:
+        colours = next(pending[-1], None)
+        if colours is None:
+            pending.pop()
             continue
-        cell = int(np.where(sizes > 1, sizes, n + 1).argmin())
-        chosen = int(np.flatnonzero(colours[:n] == cell)[0])
-        for candidate in np.flatnonzero(colours[n:] == cell)[::-1]:
-            branch = colours.copy()
-            branch[chosen] = branch[n + candidate] = colours.max() + 1
-            refined = _refine(branch, pairs, n)
-            if refined is not None:
-                stack.append(refined)
+        permutation = np.empty(n, dtype=np.int64)
+        permutation[np.argsort(colours[:n], kind="stable")] = np.argsort(colours[n:], kind="stable")
+        # Also tried while colours still repeat: nodes that are twins of each other match in any order.
+        if np.array_equal(pairs[1][np.ix_(permutation, permutation)], pairs[0]):
+            return permutation
+        if colours.max(initial=-1) + 1 < n:
+            pending.append(_branches(colours, pairs, n))
     return None
+
+
+def _branches(colours: Colours, pairs: Colours, n: int) -> Iterator[Colours]:
+    """Single out one node of the smallest cell in the first graph, and each node of that cell in the second in turn."""
+    sizes = np.bincount(colours[:n])
+    cell = int(np.where(sizes > 1, sizes, n + 1).argmin())
+    chosen = int(np.flatnonzero(colours[:n] == cell)[0])
+    for candidate in np.flatnonzero(colours[n:] == cell):
+        branch = colours.copy()
+        branch[chosen] = branch[n + candidate] = colours.max() + 1
+        refined = _refine(branch, pairs, n)
+        if refined is not None:
+            yield refined

@@ -62,8 +62,8 @@ class Laplacian:
             graph = int(np.searchsorted(np.cumsum(graphs.num_edges), at, side="right"))
             where = f"graph {graph}: " if len(graphs) > 1 else ""
             raise MatrixError(
-                f"{where}node {graphs.edges[0, at]} has a self-loop, which the Laplacian D − A cannot see (it cancels), "
-                "so the graph would not survive the conversion. Remove self-loops "
+                f"{where}node {graphs.edges[0, at]} has a self-loop, which the Laplacian D − A cannot see (it "
+                "cancels), so the graph would not survive the conversion. Remove self-loops "
                 "(torch_geometric.transforms.RemoveSelfLoops()), or use matrix='augmented', 'adjacency' or "
                 "'normalized_adjacency', which keep them"
             )
@@ -74,7 +74,7 @@ class Laplacian:
         return matrix
 
     def sparse(self, adjacency: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        return (_diagonal(_degrees(adjacency)) - adjacency).tocsr()
+        return scipy.sparse.csr_array(_diagonal(_degrees(adjacency)) - adjacency)
 
     def adjacency(self, matrix: Tensor, degrees: Tensor | None) -> Tensor:
         result = -matrix
@@ -114,7 +114,7 @@ class Augmented:
         return matrix
 
     def sparse(self, adjacency: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        return (_diagonal(_degrees(adjacency)) + adjacency).tocsr()
+        return scipy.sparse.csr_array(_diagonal(_degrees(adjacency)) + adjacency)
 
     def adjacency(self, matrix: Tensor, degrees: Tensor | None) -> Tensor:
         result = matrix.clone()
@@ -156,7 +156,7 @@ class NormalizedAdjacency:
 
     def sparse(self, adjacency: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         scale = _diagonal(_inverse_root(torch.from_numpy(_degrees(adjacency))).numpy())
-        return (scale @ adjacency @ scale).tocsr()
+        return scipy.sparse.csr_array(scale @ adjacency @ scale)
 
     def adjacency(self, matrix: Tensor, degrees: Tensor | None) -> Tensor:
         if degrees is None:  # unweighted: an edge is at least 1/n, a non-edge is zero

@@ -91,7 +91,7 @@ class PointSet:
 
     def eigenspaces(self) -> list[Eigenspace]:
         """The distinct non-zero eigenvalues with their multiplicities, ascending."""
-        values, counts = self.eigenvalues.unique_consecutive(return_counts=True)
+        values, counts = torch.unique_consecutive(self.eigenvalues, return_counts=True)
         return [Eigenspace(value, count) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
 
     def to(self, dtype: torch.dtype) -> PointSet:

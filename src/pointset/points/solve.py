@@ -95,8 +95,8 @@ def _check_memory(graphs: GraphArrays, rank: int | None) -> None:
         return
     if rank is not None:
         raise MemoryForecastError(
-            f"rank={rank} of a graph of {largest} nodes needs about {needed / 2**30:.0f} GiB with the dense solver, and "
-            f"{available / 2**30:.0f} GiB are free. Choose a rank below {largest // 4}: then the sparse solver is used"
+            f"rank={rank} of a graph of {largest} nodes needs about {needed / 2**30:.0f} GiB with the dense solver, "
+            f"and {available / 2**30:.0f} GiB are free. Choose a rank below {largest // 4} for the sparse solver"
         )
     raise MemoryForecastError(
         f"all eigenpairs of a graph of {largest} nodes need about {needed / 2**30:.0f} GiB of memory, and "
@@ -159,7 +159,13 @@ def _solve_dense(
         difference = matrices @ spectra.eigenvectors - spectra.eigenvectors * spectra.eigenvalues.unsqueeze(1)
         residual = torch.where(spectra.kept, difference.norm(dim=1), 0.0).amax(-1).numpy()
     return Solved(
-        stack, spectra.kept.sum(-1).numpy(), spectra.dropped.numpy(), frobenius, residual, values.numpy(), vectors.numpy()
+        stack,
+        spectra.kept.sum(-1).numpy(),
+        spectra.dropped.numpy(),
+        frobenius,
+        residual,
+        values.numpy(),
+        vectors.numpy(),
     )
 
 

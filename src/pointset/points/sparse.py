@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
 from pointset.errors import ConvergenceError, RankError
 from pointset.points.graphs import Floats, Graph
@@ -53,11 +52,10 @@ def largest_pairs(matrix: scipy.sparse.csr_array, k: int, advance: Advance | Non
     if scale == 0.0:
         return LargestPairs(np.zeros(0), np.zeros((n, 0)), 0.0, 0.0, 0.0)
     zero = 8.0 * n * np.finfo(np.float64).eps * scale
-    product = _counted(matrix, advance)
-    vectors = _solve(product, n, k, np.zeros((n, 0)), np.zeros(0))[1]
+    vectors = _solve(matrix, k, np.zeros((n, 0)), np.zeros(0), advance)[1]
     values, vectors = _rayleigh_ritz(matrix, vectors)
     while True:
-        left = _solve(product, n, 1, vectors, values)
+        left = _solve(matrix, 1, vectors, values, advance)
         remaining = float(abs(left[0][0]))
         smallest = float(np.abs(values).min())
         if remaining <= zero or remaining < smallest * (1 - _SAME_EIGENVALUE):
@@ -78,29 +76,18 @@ def largest_pairs(matrix: scipy.sparse.csr_array, k: int, advance: Advance | Non
     return LargestPairs(values, vectors, remaining, max(square, 0.0) ** 0.5, residual)
 
 
-def _counted(matrix: scipy.sparse.csr_array, advance: Advance | None) -> scipy.sparse.csr_array | _Counted:
-    return matrix if advance is None else _Counted(matrix, advance)
-
-
-class _Counted(scipy.sparse.linalg.LinearOperator):
-    def __init__(self, matrix: scipy.sparse.csr_array, advance: Advance):
-        super().__init__(dtype=matrix.dtype, shape=matrix.shape)
-        self.matrix, self.advance = matrix, advance
-
-    def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        self.advance(1)
-        return np.asarray(self.matrix @ vector)
-
-
 def _solve(
-    matrix: scipy.sparse.csr_array | _Counted, n: int, k: int, found: Floats, values: Floats
+    matrix: scipy.sparse.csr_array, k: int, found: Floats, values: Floats, advance: Advance | None
 ) -> tuple[Floats, Floats]:
-    """k pairs of largest |λ| of Z − UΛUᵀ for the pairs (Λ, U) found so far."""
+    """The k pairs of largest |λ| of Z − UΛUᵀ for the pairs (Λ, U) found so far."""
 
     def apply(vector: Floats) -> Floats:
+        if advance is not None:
+            advance(1)
         flat = vector.reshape(-1)
         return np.asarray(matrix @ flat - found @ (values * (found.T @ flat)))
 
+    n = matrix.shape[0]
     start = np.random.default_rng(0).standard_normal(n)
     start -= found @ (found.T @ start)
     operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
@@ -110,8 +97,8 @@ def _solve(
         )
     except scipy.sparse.linalg.ArpackError as error:
         raise ConvergenceError(
-            f"the sparse eigensolver did not converge for {k} pairs of a {n}-node graph ({error}). Try another rank, or "
-            "matrix='normalized_adjacency', whose ends of the spectrum are the best separated"
+            f"the sparse eigensolver did not converge for {k} pairs of a {n}-node graph ({error}). Try another rank, "
+            "or matrix='normalized_adjacency', whose ends of the spectrum are the best separated"
         ) from None
     return pairs
 

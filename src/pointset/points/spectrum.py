@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pointset.errors import ConvergenceError
 
-# In units of max(n, 8)·ε·max|λ|, over all graphs of up to 7 nodes and random graphs of up to 300: zero eigenvalues come
-# out below 0.4, gaps between equal eigenvalues below 1, and the smallest true gap is above 10⁷ (tests/test_spectrum.py).
+# In units of max(n, 8)·ε·max|λ|, over all graphs of up to 7 nodes and random graphs of up to 300: zero eigenvalues
+# come out below 0.4, gaps between equal ones below 1, and the smallest true gap is above 10⁷ (tests/test_spectrum.py).
 _SAFETY = 8.0
 _SMALLEST_N = 8  # for tiny matrices the error does not shrink with n
 
@@ -41,7 +41,7 @@ def decompose(matrices: Tensor, rank: int | None = None) -> Spectra:
     """
     try:
         eigenvalues, eigenvectors = torch.linalg.eigh(matrices)
-    except torch.linalg.LinAlgError as error:
+    except RuntimeError as error:
         raise ConvergenceError(f"the eigensolver failed on a {matrices.shape[-1]}-node graph: {error}") from None
     n = matrices.shape[-1]
     magnitude = eigenvalues.abs()

@@ -15,6 +15,8 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -116,9 +118,8 @@ class PointStore:
                 "the environment variable POINTSET_CACHE"
             ) from None
         try:
-            _write_files(temporary, graphs, solve_in_order(
-                graphs, matrix_named(matrix), rank, workers=workers, progress=progress
-            ))  # fmt: skip
+            solved = solve_in_order(graphs, matrix_named(matrix), rank, workers=workers, progress=progress)
+            _write_files(temporary, graphs, solved)
             temporary.rename(entry)
         except OSError as error:
             if not entry.exists():  # otherwise another writer came first with the same content
@@ -136,7 +137,7 @@ class PointStore:
                 continue
 
 
-def _write_files(folder: Path, graphs: GraphArrays, solved: Any) -> None:
+def _write_files(folder: Path, graphs: GraphArrays, solved: Iterable[Solved]) -> None:
     parts: list[Solved] = []
     with _HashedFile(folder / _FILES["values"]) as values, _HashedFile(folder / _FILES["vectors"]) as vectors:
         for part in solved:
@@ -198,10 +199,8 @@ def _mapped(path: Path, dtype: str) -> NDArray[Any]:
 def _discard(entry: Path) -> None:
     """Rename first: the rename is atomic, so two processes that notice the damage do not trip over each other."""
     aside = Path(tempfile.mkdtemp(prefix=f".{entry.name[:16]}.", suffix=".damaged", dir=entry.parent))
-    try:
+    with suppress(OSError):  # the other process was first
         entry.rename(aside / "entry")
-    except OSError:  # the other process was first
-        pass
     shutil.rmtree(aside, ignore_errors=True)
 
 

@@ -1,0 +1,92 @@
+"""The conversion and the encodings as PyG transforms: one line in a user's pipeline."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from pointset.errors import MatrixError, did_you_mean
+from pointset.points.convert import to_points
+from pointset.points.encodings import ENCODINGS
+from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
+
+
+class ToPoints(BaseTransform):
+    """Add ``data.points``, the :class:`~pointset.PointSet` of the graph; a PyG batch collects them in a list.
+
+    >>> dataset = TUDataset(root, "MUTAG", transform=pointset.ToPoints())  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, matrix: str = DEFAULT_MATRIX, rank: int | None = None, dtype: torch.dtype = torch.float64
+    ) -> None:
+        self.matrix = matrix_named(matrix).name
+        self.rank = rank
+        self.dtype = dtype
+
+    def forward(self, data: Data) -> Data:
+        """PyG has made a shallow copy already, so the user's object stays as it is."""
+        data.points = to_points(data, matrix=self.matrix, rank=self.rank, dtype=self.dtype)
+        return data
+
+    def __repr__(self) -> str:
+        rank = "" if self.rank is None else f", rank={self.rank}"
+        return f"ToPoints(matrix={self.matrix!r}{rank})"
+
+
+class AddEncoding(BaseTransform):
+    """Add a structural encoding of :mod:`pointset.encodings` to a PyG graph.
+
+    Args:
+        name: ``random_walk``, ``heat_kernel``, ``resistance_distance``, ``shortest_path``, ….
+        on: where it goes. ``"nodes"``: the diagonal (or the node values), (n, 1). ``"edges"``: the values at
+            ``edge_index``, (m, 1). ``"pairs"``: all pairs, (n², 1), beside ``pair_index`` (2, n²), which PyG batches
+            correctly. Default: nodes for encodings of nodes, pairs for the others.
+        attribute: the attribute to write, by default the encoding's name.
+        arguments: passed on, such as ``steps=4`` or ``t=0.5``.
+
+    >>> transform = pointset.AddEncoding("random_walk", steps=4, on="nodes")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        on: Literal["nodes", "edges", "pairs"] | None = None,
+        attribute: str | None = None,
+        **arguments: Any,
+    ) -> None:
+        if name not in ENCODINGS:
+            raise MatrixError(
+                f"got encoding {name!r}; expected one of {', '.join(ENCODINGS)}{did_you_mean(name, list(ENCODINGS))}"
+            )
+        if on not in (None, "nodes", "edges", "pairs"):
+            raise MatrixError(f"got on={on!r}; expected 'nodes', 'edges' or 'pairs'")
+        self.name, self.on, self.attribute, self.arguments = name, on, attribute or name, arguments
+
+    def forward(self, data: Data) -> Data:
+        """Compute the encoding of this graph and attach it."""
+        encoding = ENCODINGS[self.name](data, **self.arguments).to(torch.get_default_dtype())
+        place = self.on or ("nodes" if encoding.dim() == 1 else "pairs")
+        if encoding.dim() == 1 and place != "nodes":
+            raise MatrixError(f"{self.name} is an encoding of nodes; expected on='nodes', got {place!r}")
+        if place == "pairs":
+            count = encoding.shape[0]
+            data.pair_index = torch.cartesian_prod(torch.arange(count), torch.arange(count)).mT.reshape(2, -1)
+        data[self.attribute] = _values(encoding, place, data)
+        return data
+
+    def __repr__(self) -> str:
+        return f"AddEncoding({', '.join([repr(self.name), *(f'{k}={v!r}' for k, v in self.arguments.items())])})"
+
+
+def _values(encoding: Tensor, place: str, data: Data) -> Tensor:
+    if place == "nodes":
+        return (encoding if encoding.dim() == 1 else encoding.diagonal()).reshape(-1, 1)
+    if place == "edges":
+        return encoding[data.edge_index[0], data.edge_index[1]].reshape(-1, 1)
+    return encoding.reshape(-1, 1)
