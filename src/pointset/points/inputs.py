@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pointset.errors import GraphError, PointsetError
 from pointset.points.graphs import (
+    MAX_NODES,
     NO_FEATURES,
     EdgeListing,
     Features,
@@ -191,6 +192,8 @@ def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
         raise GraphError(
             f"got a pair starting with {_kind(num_nodes)}; expected (num_nodes, edges) with a whole number"
         )
+    if not 0 <= num_nodes <= MAX_NODES:
+        raise GraphError(f"got num_nodes={num_nodes}; expected 0 to {MAX_NODES}")
     pairs = _integer_array(edges, "edges")
     if pairs.size == 0:
         pairs = pairs.reshape(2, 0)
@@ -237,7 +240,7 @@ def _integer_array(value: Any, name: str) -> Integers:
     if array.size == 0:
         return array.astype(np.int64) if array.ndim == 2 else np.zeros((2, 0), dtype=np.int64)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
-        largest = f", largest {array.max()}" if array.dtype.kind in "fuO" else ""
+        largest = f", largest {array.max()}" if array.dtype.kind in "fu" else ""
         raise GraphError(
             f"{name} is of type {array.dtype}{largest}; expected 64-bit whole numbers 0…n−1. Convert with .long()"
         )

@@ -9,7 +9,13 @@ from torch import Tensor
 
 from pointset.errors import GraphError, RankError
 from pointset.points.graphs import WeightKind
-from pointset.points.matrices import DEFAULT_MATRIX, AdjacencyMatrixFunction, NormalizedAdjacency, matrix_named
+from pointset.points.matrices import (
+    DEFAULT_MATRIX,
+    AdjacencyMatrixFunction,
+    Augmented,
+    NormalizedAdjacency,
+    matrix_named,
+)
 from pointset.points.point_set import PointSet
 
 if TYPE_CHECKING:
@@ -103,7 +109,9 @@ def _check_truncation(points: PointSet) -> None:
     if points.truncation is None:
         return
     # |Z − UΛUᵀ| is at most the spectral error in every entry: below half of the smallest step, rounding is still exact.
-    step = 1.0 / max(points.num_nodes - 1, 1) if points.matrix == NormalizedAdjacency.name else 1.0
+    # An entry of the normalised matrix is at least 1/(n − 1); the augmented one's row sums add up √n errors.
+    n = points.num_nodes
+    step = {NormalizedAdjacency.name: 1 / max(n - 1, 1), Augmented.name: 1 / max(n, 1) ** 0.5}.get(points.matrix, 1.0)
     exact = points.weight_kind is not WeightKind.REAL and points.truncation.spectral_error < step / 4
     if not exact or (points.matrix == NormalizedAdjacency.name and points.weight_kind is not WeightKind.NONE):
         raise RankError(

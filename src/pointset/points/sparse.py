@@ -54,18 +54,22 @@ def largest_pairs(matrix: scipy.sparse.csr_array, k: int, advance: Advance | Non
     zero = 8.0 * n * np.finfo(np.float64).eps * scale
     vectors = _solve(matrix, k, np.zeros((n, 0)), np.zeros(0), advance)[1]
     values, vectors = _rayleigh_ritz(matrix, vectors)
+    ask = 1
     while True:
-        left = _solve(matrix, 1, vectors, values, advance)
-        remaining = float(abs(left[0][0]))
+        more, directions = _solve(matrix, ask, vectors, values, advance)
         smallest = float(np.abs(values).min())
-        if remaining <= zero or remaining < smallest * (1 - _SAME_EIGENVALUE):
+        missing = (np.abs(more) > zero) & (np.abs(more) >= smallest * (1 - _SAME_EIGENVALUE))
+        if not missing.any():
+            remaining = float(np.abs(more).max())
             break
+        values, vectors = _rayleigh_ritz(matrix, np.column_stack([vectors, directions[:, missing]]))
         if len(values) >= k + _EXTRA:
             raise RankError(
-                f"rank={k}: the eigenvalue {left[0][0]:.6g} at the boundary occurs more than {_EXTRA} times, so the "
-                "pairs cannot be cut there without splitting an eigenspace. Choose another rank or another matrix"
+                f"rank={k}: the eigenvalue {more[0]:.6g} at the boundary occurs more than {_EXTRA} times, so the pairs "
+                "cannot be cut there without splitting an eigenspace. A graph of many components repeats its extremal "
+                "eigenvalues: take its largest component, or choose another rank or matrix"
             )
-        values, vectors = _rayleigh_ritz(matrix, np.column_stack([vectors, left[1]]))
+        ask = min(2 * ask, 16) if missing.all() else 1
     kept = np.abs(values) > zero
     values, vectors = values[kept], vectors[:, kept]
     values = _averaged(values)

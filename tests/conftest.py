@@ -1,0 +1,27 @@
+"""Shared by all tests: one thread for each worker, the shared data where it lies, reproducible hypothesis runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # two workers with two threads each on two cores are many times slower
+    torch.set_num_threads(1)
+
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The real benchmark data: ``POINTSET_DATA``, or ``shared/data`` beside the clone."""
+    folder = Path(os.environ.get("POINTSET_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"the benchmark data is not there ({folder}); set POINTSET_DATA to its folder")
+    return folder

@@ -1,0 +1,60 @@
+"""Graphs for the tests: hypothesis strategies, textbook graphs, relabelling."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from networkx.generators.atlas import graph_atlas_g
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+MATRIX_NAMES = ("laplacian", "adjacency", "normalized_adjacency", "augmented")
+ATLAS_UP_TO_6: list[nx.Graph[int]] = [graph for graph in graph_atlas_g() if len(graph) <= 6]
+
+
+@st.composite
+def adjacency_matrices(
+    draw: st.DrawFn, max_nodes: int = 60, weighted: bool | None = None, min_nodes: int = 0
+) -> NDArray[np.float64]:
+    """Symmetric, zero diagonal; several components and isolated nodes occur."""
+    n = draw(st.integers(min_nodes, max_nodes))
+    density = draw(st.sampled_from([0.02, 0.1, 0.3, 0.7, 1.0]))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    upper = np.triu(generator.random((n, n)) < density, 1).astype(float)
+    if draw(st.booleans()) if weighted is None else weighted:
+        upper *= generator.uniform(0.1, 3.0, (n, n))
+    return upper + upper.T
+
+
+def dense_adjacency(data: Data) -> torch.Tensor:
+    """(n, n) adjacency matrix of a PyG graph, by the plainest loop."""
+    matrix = torch.zeros(data.num_nodes, data.num_nodes, dtype=torch.float64)
+    for column in range(data.edge_index.shape[1]):
+        u, v = data.edge_index[:, column].tolist()
+        matrix[u, v] = float(data.edge_weight[column]) if "edge_weight" in data else 1.0
+    return matrix
+
+
+def shrikhande_graph() -> nx.Graph[tuple[int, int]]:
+    """Strongly regular (16, 6, 2, 2), not the rook graph."""
+    graph: nx.Graph[tuple[int, int]] = nx.Graph()
+    for i in range(4):
+        for j in range(4):
+            for step in ((0, 1), (1, 0), (1, 1)):
+                graph.add_edge((i, j), ((i + step[0]) % 4, (j + step[1]) % 4))
+    return graph
+
+
+def rook_graph() -> nx.Graph[tuple[int, int]]:
+    """The 4x4 rook graph, strongly regular (16, 6, 2, 2)."""
+    return nx.line_graph(nx.complete_bipartite_graph(4, 4))
+
+
+def relabelled(adjacency: NDArray[np.float64], seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """π(A) and π with π(A)[π(u), π(v)] = A[u, v] (paper, Section 2)."""
+    permutation = np.random.default_rng(seed).permutation(len(adjacency))
+    result = np.zeros_like(adjacency)
+    result[np.ix_(permutation, permutation)] = adjacency
+    return result, permutation
