@@ -20,7 +20,7 @@ import pointset
 from common import machine, report
 
 
-def random_edges(nodes: int, edges: int, seed: int = 0) -> np.ndarray:  # type: ignore[type-arg]
+def random_edges(nodes: int, edges: int, seed: int = 0) -> np.ndarray:
     """(2, edges) distinct edges without self-loops."""
     generator = np.random.default_rng(seed)
     low, high = np.sort(generator.integers(0, nodes, (2, int(edges * 1.1))), axis=0)

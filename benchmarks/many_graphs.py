@@ -37,7 +37,7 @@ def zinc_full(folder: Path | None) -> tuple[str, pointset.GraphArrays]:
     )
 
 
-def one_by_one(graphs: pointset.GraphArrays, indices: np.ndarray) -> float:  # type: ignore[type-arg]
+def one_by_one(graphs: pointset.GraphArrays, indices: np.ndarray) -> float:
     """Seconds of the plain way: build one Laplacian, call numpy's eigh, next."""
     chosen = [graphs[int(index)] for index in indices]
     start = time.perf_counter()
@@ -49,7 +49,7 @@ def one_by_one(graphs: pointset.GraphArrays, indices: np.ndarray) -> float:  # t
     return time.perf_counter() - start
 
 
-def many(graphs: pointset.GraphArrays, indices: np.ndarray, workers: int) -> float:  # type: ignore[type-arg]
+def many(graphs: pointset.GraphArrays, indices: np.ndarray, workers: int) -> float:
     """Seconds of to_points_many on (num_nodes, edges) pairs, including reading them."""
     chosen = [(graphs[int(index)].num_nodes, graphs[int(index)].edges) for index in indices]
     start = time.perf_counter()

@@ -38,7 +38,7 @@ def main() -> None:
         points = pointset.to_points_many(graphs, store=folder, progress=False)
         generator = np.random.default_rng(0)
         batches = [generator.choice(len(points), 128, replace=False) for _ in range(200)]
-        read = [seconds(lambda batch=batch: [points[int(i)] for i in batch]) for batch in batches]  # type: ignore[misc]
+        read = [seconds(lambda batch=batch: [points[int(i)] for i in batch]) for batch in batches]
         size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     report(
         "The store",

@@ -25,7 +25,13 @@ def adjacency_matrices(
     upper = np.triu(generator.random((n, n)) < density, 1).astype(float)
     if draw(st.booleans()) if weighted is None else weighted:
         upper *= generator.uniform(0.1, 3.0, (n, n))
-    return upper + upper.T
+    symmetric: NDArray[np.float64] = upper + upper.T
+    return symmetric
+
+
+def binary_adjacency(graph: nx.Graph[int]) -> NDArray[np.float64]:
+    """(n, n) of zeros and ones, whatever the weights."""
+    return np.asarray(nx.to_numpy_array(graph) != 0, dtype=np.float64)
 
 
 def dense_adjacency(data: Data) -> torch.Tensor:

@@ -100,7 +100,7 @@ def test_duplicate_edges_are_one_edge() -> None:
 
 
 def test_duplicate_edges_of_different_weight_are_refused() -> None:
-    graph = nx.MultiGraph()
+    graph: nx.MultiGraph[int] = nx.MultiGraph()
     graph.add_edge(0, 1, weight=1.0)
     graph.add_edge(0, 1, weight=2.0)
     with pytest.raises(GraphError, match=r"nodes 0 and 1 is listed with weights 1 and 2"):
@@ -219,7 +219,7 @@ def test_a_batch_is_refused_with_the_remedy() -> None:
 
 def test_one_graph_where_several_are_expected() -> None:
     with pytest.raises(GraphError, match="expected several graphs"):
-        pointset.to_points_many(Data(edge_index=PATH_BOTH_WAYS))  # type: ignore[arg-type]
+        pointset.to_points_many(Data(edge_index=PATH_BOTH_WAYS))
 
 
 def test_unknown_matrix_names_the_nearest() -> None:
@@ -258,6 +258,7 @@ NUMBERS = st.integers(-3, 40) | st.integers(2**40) | st.floats()
 
 @given(garbage=st.recursive(st.none() | NUMBERS | st.text(), st.lists, max_leaves=6))
 def test_garbage_never_gives_anything_but_a_pointset_error(garbage: Any) -> None:
-    for value in (garbage, (3, garbage), (garbage, [])):
+    values: list[Any] = [garbage, (3, garbage), (garbage, [])]
+    for value in values:
         with contextlib.suppress(PointsetError):
             assert isinstance(pointset.to_points(value), pointset.PointSet)

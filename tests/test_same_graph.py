@@ -141,6 +141,6 @@ def test_alignment_undoes_a_rotation_inside_an_eigenspace() -> None:
     points = pointset.to_points(nx.hypercube_graph(4))
     blocks = [torch.linalg.qr(torch.randn(space.multiplicity, space.multiplicity, dtype=torch.float64)).Q
               for space in points.eigenspaces()]  # fmt: skip
-    rotation = torch.block_diag(*blocks)
+    rotation: torch.Tensor = torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
     turned = pointset.PointSet(points.eigenvalues, points.eigenvectors @ rotation, "laplacian", points.num_edges)
     assert torch.allclose(pointset.align(points, turned), rotation, atol=1e-10)

@@ -41,7 +41,7 @@ _FIELDS: dict[str, Callable[[PointSet], Tensor | None]] = {
     "pos": lambda points: points.pos,
     "edge_index": lambda points: None if points.edge_index is None else points.edge_index.mT,
     "edge_attr": lambda points: points.edge_attr,
-    "y": lambda points: None if points.y is None else torch.atleast_1d(points.y),
+    "y": lambda points: None if points.y is None else points.y.reshape(points.y.shape or (1,)),
 }
 
 
@@ -270,7 +270,7 @@ def _strings(tensors: dict[str, Tensor], name: str) -> list[str]:
 
 def _check_counts(counts: dict[str, Integers], graphs: int, matrices: list[str], truncation: Tensor) -> None:
     nodes = counts["num_nodes"]
-    allowed = {
+    allowed: dict[str, tuple[int, int | Integers]] = {
         "num_nodes": (0, MAX_NODES),
         "num_edges": (0, MAX_NODES**2 // 2),
         "ranks": (0, nodes),
