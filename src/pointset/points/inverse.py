@@ -129,7 +129,9 @@ def _inverse_degrees(degrees: Tensor, noisy: Tensor) -> Tensor:
 
 def _strongest(noisy: Tensor, count: int, scale: Tensor | None) -> Tensor:
     """Keep the ``count`` strongest entries on and above the diagonal, if they stand out from the rest."""
-    upper = torch.triu((noisy + noisy.mT) / 2)
+    node = torch.arange(len(noisy))
+    above = node.unsqueeze(-1) <= node  # (n, n); torch.triu would start threads for tiny matrices
+    upper = torch.where(above, (noisy + noisy.mT) / 2, 0.0)
     strength = upper.abs() if scale is None else (upper * scale).abs()
     order = strength.flatten().argsort(descending=True, stable=True)
     kept = torch.zeros_like(upper).flatten()
@@ -142,13 +144,14 @@ def _strongest(noisy: Tensor, count: int, scale: Tensor | None) -> Tensor:
                 "so the edges cannot be told from non-edges. Keep the points in float64, or rescale very small weights"
             )
     full = kept.view_as(upper)
-    return full + torch.triu(full, 1).mT
+    return torch.where(above, full, full.mT)
 
 
 def _rebuilt(function: AdjacencyMatrixFunction, matrix: Tensor, adjacency: Tensor, weighted: bool) -> Rebuilt:
     adjacency = (adjacency + adjacency.mT) / 2
     error = float((function.dense(adjacency) - matrix).abs().max()) if matrix.numel() else 0.0
-    edges = torch.triu(adjacency).nonzero().mT
+    both = adjacency.nonzero().mT
+    edges = both[:, both[0] <= both[1]]
     weights = adjacency[edges[0], edges[1]] if weighted else None
     return Rebuilt(adjacency, edges, weights, error)
 

@@ -76,8 +76,10 @@ def _tensors(points: list[PointSet], names: list[str]) -> dict[str, Tensor]:
         )
         for one in points
     ]
-    columns = torch.tensor(counts, dtype=torch.int64).reshape(-1, len(_COUNTS)).mT.contiguous()
-    tensors = dict(zip(_COUNTS, columns, strict=True))
+    tensors = {
+        name: torch.tensor([count[column] for count in counts], dtype=torch.int64)
+        for column, name in enumerate(_COUNTS)
+    }
     missing = (torch.nan,) * 3
     truncation = [missing if one.truncation is None else tuple(one.truncation) for one in points]
     tensors["truncation"] = torch.tensor(truncation, dtype=torch.float64).reshape(-1, 3)
@@ -85,7 +87,7 @@ def _tensors(points: list[PointSet], names: list[str]) -> dict[str, Tensor]:
     tensors["matrix_names"] = _as_bytes(matrices)
     for field, rows in _FIELDS.items():
         tensors.update(_blocks(field, [rows(one) for one in points]))
-    return {name: tensor.contiguous().clone() for name, tensor in tensors.items()}  # safetensors refuses shared memory
+    return tensors
 
 
 def _blocks(field: str, values: list[Tensor | None]) -> dict[str, Tensor]:

@@ -1,0 +1,1 @@
+"""Pictures and pages. Reads points and records of runs, never models or datasets."""

@@ -1,0 +1,1 @@
+"""How points are drawn: used by :mod:`pointset.reports.picture`."""

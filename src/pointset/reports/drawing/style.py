@@ -1,0 +1,20 @@
+"""The page and its colours: one scale for nodes, one for signed numbers, a few greys. Needs matplotlib."""
+
+from __future__ import annotations
+
+from matplotlib.colors import LinearSegmentedColormap
+
+INCHES, DPI = (16, 10), 100
+INK, QUIET, FAINT, HAIRLINE, PAPER = "#1d2733", "#5f6b78", "#b3bdc8", "#e1e6ec", "#ffffff"
+NEGATIVE, POSITIVE = "#2b6ca8", "#d9583b"
+WALLS = ["#f3f5f8", "#f8f9fb", "#edf0f4"]
+NODES = LinearSegmentedColormap.from_list("nodes", ["#31348b", "#2274a5", "#2a9d8f", "#8ab364", "#f0b84b", "#e4572e"])
+SIGNED = LinearSegmentedColormap.from_list(
+    "signed", ["#123f6d", NEGATIVE, "#a9cbe3", PAPER, "#f6bfa8", POSITIVE, "#8a2413"], N=257
+)  # an odd number of colours, so that zero is white
+
+
+def legible_on(shade: float) -> str:
+    """White or dark, for a number on a node of this shade."""
+    red, green, blue, _ = NODES(shade)
+    return PAPER if 0.299 * red + 0.587 * green + 0.114 * blue < 0.6 else INK
