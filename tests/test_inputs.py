@@ -182,6 +182,10 @@ def test_huge_node_numbers_do_not_overflow(index: int) -> None:
 def test_a_graph_that_does_not_fit_is_refused_before_the_work() -> None:
     with pytest.raises(MemoryForecastError, match="rank=k"):
         pointset.to_points((3_000_000, PATH))
+    sparse = pointset.to_points((1_000_000, PATH), matrix="normalized_adjacency", rank=8)
+    assert sparse.truncation is None  # a path of 4 nodes among isolated ones has at most 4 eigenvalues
+    with pytest.raises(MemoryForecastError, match="rebuilding a graph of 1,000,000 nodes"):
+        pointset.to_graph(sparse)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,13 @@ from pointset.points.matrices import (
     NormalizedAdjacency,
     matrix_named,
 )
+from pointset.points.memory import check_fits
 from pointset.points.point_set import PointSet
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+_DENSE_COPIES = 5  # matrix, adjacency and what is between them
 _MARGIN = 4.0  # the weakest edge must stand out this much from the strongest non-edge
 
 
@@ -63,6 +65,7 @@ def rebuild(points: PointSet) -> Rebuilt:
     """The adjacency matrix behind a point set, from its eigenpairs only."""
     function = matrix_named(points.matrix)
     _check_truncation(points)
+    _check_memory(points.num_nodes)
     wide = points.to(torch.float64)
     matrix = wide.inner_products()  # (n, n)
     if not torch.isfinite(matrix).all():
@@ -83,6 +86,7 @@ def rebuild(points: PointSet) -> Rebuilt:
 def rebuild_from_coordinates(coordinates: Tensor, matrix: str) -> Rebuilt:
     """The adjacency matrix behind SRD coordinates alone: nothing is known of weights, so they are kept unless all 1."""
     function = matrix_named(matrix)
+    _check_memory(len(coordinates))
     wide = coordinates.to(torch.float64)
     gram = wide @ wide.mT
     if not torch.isfinite(gram).all():
@@ -103,6 +107,12 @@ def rebuild_from_coordinates(coordinates: Tensor, matrix: str) -> Rebuilt:
             f"{rebuilt.error:.3g}. Name the matrix that was decomposed with matrix=…"
         )
     return rebuilt
+
+
+def _check_memory(n: int) -> None:
+    check_fits(
+        _DENSE_COPIES * 8 * n**2, f"rebuilding a graph of {n:,} nodes needs", "Only smaller graphs can be rebuilt"
+    )
 
 
 def _check_truncation(points: PointSet) -> None:

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pointset.errors import MemoryForecastError, RankError
+from pointset.errors import RankError
 from pointset.points.graphs import Floats, GraphArrays, Integers
 from pointset.points.matrices import AdjacencyMatrixFunction
+from pointset.points.memory import check_fits
 from pointset.points.sparse import adjacency_matrix, largest_pairs
 from pointset.points.spectrum import decompose
 from pointset.progress import progress_bar
@@ -89,31 +90,12 @@ def _stacks(num_nodes: Integers, rank: int | None) -> Iterator[Integers]:
 
 def _check_memory(graphs: GraphArrays, rank: int | None) -> None:
     largest = int(graphs.num_nodes.max(initial=0))
-    available = _available_bytes()
-    needed = _DENSE_COPIES * 8 * largest**2
-    if _is_sparse(largest, rank) or available is None or needed <= available:
+    if _is_sparse(largest, rank):
         return
+    remedy = "Pass rank=k (for example rank=64) to keep k extremal eigenpairs with a sparse solver"
     if rank is not None:
-        raise MemoryForecastError(
-            f"rank={rank} of a graph of {largest} nodes needs about {needed / 2**30:.0f} GiB with the dense solver, "
-            f"and {available / 2**30:.0f} GiB are free. Choose a rank below {largest // 4} for the sparse solver"
-        )
-    raise MemoryForecastError(
-        f"all eigenpairs of a graph of {largest} nodes need about {needed / 2**30:.0f} GiB of memory, and "
-        f"{available / 2**30:.0f} GiB are free. Pass rank=k (for example rank=64) to keep k extremal eigenpairs with a "
-        "sparse solver"
-    )
-
-
-def _available_bytes() -> int | None:
-    try:
-        with open("/proc/meminfo") as lines:  # noqa: PTH123 - a pseudo-file, read a line at a time
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
+        remedy = f"Choose a rank below {largest // 4}: then the sparse solver is used"
+    check_fits(_DENSE_COPIES * 8 * largest**2, f"decomposing a graph of {largest:,} nodes needs", remedy)
 
 
 def _in_order(solve: Callable[[Integers], Solved], stacks: list[Integers], workers: int) -> Iterator[Solved]:
@@ -147,7 +129,11 @@ def _single_threaded() -> Iterator[None]:
 def _solve_dense(
     graphs: GraphArrays, edge_start: Integers, function: AdjacencyMatrixFunction, stack: Integers, rank: int | None
 ) -> Solved:
-    matrices = function.dense(_stacked_adjacency(graphs, edge_start, stack))  # (B, n, n)
+    return _solved(stack, function.dense(_stacked_adjacency(graphs, edge_start, stack)), rank)
+
+
+def _solved(stack: Integers, matrices: torch.Tensor, rank: int | None) -> Solved:
+    """Eigenpairs of a stack of matrices (B, n, n)."""
     spectra = decompose(matrices, rank)
     values = torch.masked_select(spectra.eigenvalues, spectra.kept)
     vectors = torch.masked_select(spectra.eigenvectors, spectra.kept.unsqueeze(1))  # (n, r) blocks, row by row
@@ -186,9 +172,16 @@ def _stacked_adjacency(graphs: GraphArrays, edge_start: Integers, stack: Integer
 def _solve_sparse(
     graphs: GraphArrays, function: AdjacencyMatrixFunction, index: int, rank: int, progress: bool | None
 ) -> Solved:
+    """One large graph. Isolated nodes are zero rows of every matrix: only the others are solved for."""
     matrix = function.sparse(adjacency_matrix(graphs[index]))
-    with progress_bar(f"Lanczos on {matrix.shape[0]:,} nodes", None, show=progress) as advance:
-        found = largest_pairs(matrix, rank, advance)
+    matrix.eliminate_zeros()
+    touched = np.flatnonzero(np.diff(matrix.indptr))
+    part = matrix[touched][:, touched]
+    if not _is_sparse(len(touched), rank):
+        solved = _solved(np.array([index]), torch.from_numpy(part.toarray()).unsqueeze(0), rank)
+        return solved._replace(vectors=_spread(solved.vectors, touched, matrix.shape[0]))
+    with progress_bar(f"Lanczos on {len(touched):,} nodes", None, show=progress) as advance:
+        found = largest_pairs(part, rank, advance)
     return Solved(
         np.array([index]),
         np.array([len(found.eigenvalues)]),
@@ -196,5 +189,15 @@ def _solve_sparse(
         np.array([found.frobenius_error]),
         np.array([found.residual]),
         found.eigenvalues,
-        found.eigenvectors.reshape(-1),
+        _spread(found.eigenvectors.reshape(-1), touched, matrix.shape[0]),
     )
+
+
+def _spread(vectors: NDArray[np.floating], nodes: Integers, n: int) -> NDArray[np.floating]:
+    """Rows of some nodes → rows of all n, zero for the others; flat on both sides."""
+    if len(nodes) == n:
+        return vectors
+    rank = len(vectors) // len(nodes) if len(nodes) else 0
+    rows = np.zeros((n, rank))
+    rows[nodes] = vectors.reshape(len(nodes), rank)
+    return rows.reshape(-1)

@@ -67,8 +67,8 @@ def _smoothest_directions(points: PointSet, positions: Floats | None) -> Floats:
     """Coordinates U√|Λ| along the three directions that change least along edges, so that neighbours lie together.
 
     These are the smallest eigenvalues of the Laplacian and the largest of the other matrices; the other end of the
-    spectrum sits on single hubs. Inside a repeated eigenspace any directions are as good; those nearest to the drawing are taken, so that the two
-    panels resemble each other.
+    spectrum sits on single hubs. Inside a repeated eigenspace any directions are as good; those nearest to the drawing
+    are taken, so that the two panels resemble each other.
     """
     vectors, values = points.eigenvectors.numpy(), points.eigenvalues.numpy()
     drawn = None if positions is None else _with_radius(positions)

@@ -1,0 +1,162 @@
+"""``pointset convert``: graphs → points, points → graphs, and one graph format into another."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pointset.cli.messages import counted, reported_errors, show_error, show_ignored, show_problems, size_text
+from pointset.cli.options import (
+    MATRIX_HELP,
+    FloatType,
+    MatrixName,
+    check_folder_of,
+    check_graph_suffix,
+    is_given,
+    is_points_file,
+)
+
+if TYPE_CHECKING:
+    from pointset.datasets.graph_files.screening import Problem, Screened, Solved
+
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset convert graphs.g6 points.safetensors       [dim]graphs become points[/dim]
+  pointset convert points.safetensors graphs.graphml  [dim]and come back[/dim]
+  pointset convert web.csv web.safetensors --matrix adjacency --rank 64
+  pointset convert dataset.pt dataset.s6 --lossy      [dim]format to format[/dim]
+
+[bold]Formats[/bold]
+  .safetensors  points, with all features
+  .graphml      GraphML: everything (features as x0, …, pos0, …, y0, …)
+  .pt           PyG: a Data, a list of them, or a saved dataset
+  .csv          edge list: source,target and weight,graph,edge_attr0,…
+  .s6           sparse6: edges and self-loops, a line for each graph
+  .g6           graph6: edges, a line for each graph
+  (none)        a folder: any of these in; GraphML, one for each graph, out
+"""
+
+
+def convert(
+    context: typer.Context,
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A graph file, a folder of them, or a file of points.", exists=True)
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="What to write; its suffix names the format, none is a folder.")
+    ],
+    matrix: Annotated[MatrixName, typer.Option(metavar="NAME", help=MATRIX_HELP)] = MatrixName.LAPLACIAN,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="K", help="Keep the K largest eigenpairs; all by default, which loses nothing."),
+    ] = None,
+    dtype: Annotated[
+        FloatType, typer.Option(metavar="TYPE", help="float64 or float32, of the eigenpairs.")
+    ] = FloatType.FLOAT64,
+    strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any graph is bad.")] = False,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Leave out what the graph format of OUT cannot hold.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only problems, no progress and no summary.")] = False,
+) -> None:
+    """Turn graphs into points, losslessly, or points into graphs.
+
+    A bad graph in a file is reported with its place and the reason, and does not stop the rest.
+    """
+    with reported_errors():
+        _check_usage(context, source, target)
+        start = time.monotonic()
+        screened = _read(source, quiet)
+        show_ignored(screened.ignored)
+        if is_points_file(target):
+            summary = _write_points(screened, target, matrix.value, rank, dtype.value, strict, quiet)
+        else:
+            summary = _write_graphs(screened, target, strict, lossy)
+        if not quiet:
+            typer.echo(f"{summary} → {target} ({size_text(_size(target))}) in {time.monotonic() - start:.1f} s")
+
+
+def _check_usage(context: typer.Context, source: Path, target: Path) -> None:
+    if not is_points_file(source):
+        check_graph_suffix(source, "IN")
+    if not is_points_file(target):
+        check_graph_suffix(target, "OUT")
+        for option in ("matrix", "rank", "dtype"):
+            if is_given(context, option):
+                raise typer.BadParameter(
+                    f"--{option} is about points, and {target} is a graph file; leave it out, or write .safetensors"
+                )
+    elif is_given(context, "lossy"):
+        raise typer.BadParameter("--lossy is about graph files; a file of points holds everything")
+    check_folder_of(target, "OUT")
+    if target.exists() and target.samefile(source):
+        raise typer.BadParameter("OUT is the same file as IN; choose another name", param_hint="OUT")
+    if target.is_dir() and any(target.iterdir()):
+        raise typer.BadParameter(f"the folder {target} is not empty; choose a new one", param_hint="OUT")
+
+
+def _read(source: Path, quiet: bool) -> Screened:
+    from pointset.datasets.graph_files.screening import screen, screen_points
+    from pointset.progress import track
+
+    show = False if quiet else None
+    if is_points_file(source):
+        from pointset.points.point_files import read_points
+
+        points, names = read_points(source)
+        return screen_points(track(points, "Rebuilding", len(points), show=show), names)
+    from pointset.datasets.graph_files import read_graph_file
+
+    return screen(track(read_graph_file(source), "Reading", None, show=show))
+
+
+def _write_points(
+    screened: Screened, target: Path, matrix: str, rank: int | None, dtype: str, strict: bool, quiet: bool
+) -> str:
+    import torch
+
+    from pointset.datasets.graph_files.screening import solve
+    from pointset.points.point_files import write_points
+
+    solved = solve(screened, matrix=matrix, rank=rank, dtype=getattr(torch, dtype), progress=False if quiet else None)
+    _settle(solved.problems, len(solved.names), strict)
+    points = list(solved.points)
+    write_points(target, points, solved.names)
+    ranks = [one.rank for one in points]
+    span = str(min(ranks)) if min(ranks) == max(ranks) else f"{min(ranks)}–{max(ranks)}"
+    return f"{_count(solved)}, rank {span}"
+
+
+def _write_graphs(screened: Screened, target: Path, strict: bool, lossy: bool) -> str:
+    from pointset.datasets.graph_files import write_graph_file
+
+    _settle(screened.problems, len(screened.names), strict)
+    write_graph_file(target, screened.graphs, screened.names, lossy=lossy)
+    return _count(screened)
+
+
+def _settle(problems: list[Problem], good: int, strict: bool) -> None:
+    """Report what was left out, and stop where nothing is to be written."""
+    show_problems(problems)
+    if not good:
+        show_error("no graph could be converted; nothing was written")
+    elif problems and strict:
+        show_error(
+            f"{len(problems)} of {counted(good + len(problems), 'graph')} cannot be converted; nothing was written. "
+            "Without --strict the others are"
+        )
+    else:
+        return
+    raise typer.Exit(1)
+
+
+def _count(screened: Screened | Solved) -> str:
+    good, bad = len(screened.names), len(screened.problems)
+    graphs = f"{good:,} of {counted(good + bad, 'graph')}" if bad else counted(good, "graph")
+    return f"{graphs}, {counted(sum(graph.num_nodes for graph in screened.graphs), 'node')}"
+
+
+def _size(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)

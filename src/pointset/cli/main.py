@@ -1,0 +1,49 @@
+"""The command ``pointset``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pointset.cli import convert, inspect
+
+_EXAMPLES = """
+[bold]Examples[/bold]
+  pointset convert graphs.g6 points.safetensors     [dim]graphs become points …[/dim]
+  pointset convert points.safetensors same.graphml  [dim]… and come back[/dim]
+  pointset inspect graphs.g6 --picture graph.png    [dim]look at them[/dim]
+"""
+
+app = typer.Typer(
+    name="pointset",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    epilog=_EXAMPLES,
+)
+app.command(no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
+app.command(no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from pointset import __version__
+
+        typer.echo(f"pointset {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pointset(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Graphs become sets of points, losslessly, and come back."""
+
+
+def run() -> None:
+    """Where the console script begins."""
+    app()

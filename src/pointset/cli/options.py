@@ -1,0 +1,54 @@
+"""Values that several verbs accept, known without importing torch."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from pointset.datasets.graph_formats import format_of
+from pointset.errors import FileFormatError
+
+MATRIX_HELP = "The matrix to decompose: laplacian, adjacency, normalized_adjacency or augmented."
+
+
+class MatrixName(StrEnum):
+    """The names of ``pointset.points.matrices.MATRICES`` (a test compares the two)."""
+
+    LAPLACIAN = "laplacian"
+    ADJACENCY = "adjacency"
+    NORMALIZED_ADJACENCY = "normalized_adjacency"
+    AUGMENTED = "augmented"
+
+
+class FloatType(StrEnum):
+    """Types of eigenpairs."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+
+
+def is_given(context: typer.Context, option: str) -> bool:
+    """Whether the user named this option, so that one without effect can be refused."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def is_points_file(path: Path) -> bool:
+    """By its name; everything else is a graph file."""
+    return path.suffix.lower() == ".safetensors" and not path.is_dir()
+
+
+def check_folder_of(path: Path, hint: str) -> None:
+    """Refuse an output whose folder is missing before any work is done."""
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}; create it first", param_hint=hint)
+
+
+def check_graph_suffix(path: Path, hint: str) -> None:
+    """Refuse a file of unknown kind as a usage error."""
+    try:
+        format_of(path)
+    except FileFormatError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None

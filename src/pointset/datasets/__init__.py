@@ -1,0 +1,1 @@
+"""Files → graphs. Imports points, never encoders."""

@@ -1,0 +1,166 @@
+"""Edge lists (.csv): a header line and a row for each edge. Holds weights, self-loops and edge features.
+
+Columns ``source,target`` and optionally ``weight``, ``graph`` (several graphs in one file) and ``edge_attr0, …``, in
+any order. Labels are *names*, never indices, so that counting from 0 or from 1 cannot be confused: where all labels of
+a graph are whole numbers the nodes come in numerical order, otherwise in order of first appearance. A row without
+target names a node, perhaps an isolated one; a row with neither names a graph, perhaps one without nodes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pointset.datasets.graph_files.columns import numbered_columns, rows_of
+from pointset.datasets.graph_files.edge_rows import EdgeRows
+from pointset.datasets.graph_files.records import GraphRecord, shown_name
+from pointset.errors import FileFormatError, GraphError
+from pointset.points.graphs import Graph
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where each column stands in a row."""
+
+    count: int
+    source: int
+    target: int
+    weight: int | None
+    graph: int | None
+    edge_attr: list[int]
+    ignored: tuple[str, ...]
+
+
+def read(path: Path) -> Iterator[GraphRecord]:
+    """A record for each graph, in order of first appearance; a bad row makes its graph bad, and no other."""
+    with _text_errors_named(path), path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines, strict=True)
+        columns = _columns(path, next(rows, []))
+        graphs: dict[str, EdgeRows] = {} if columns.graph is not None else {"": EdgeRows()}
+        lost: list[GraphRecord] = []
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            problem = _misplaced(cells, columns)
+            label = "" if columns.graph is None else cells[columns.graph] if columns.graph < len(cells) else None
+            if label is None or (columns.graph is not None and not label):
+                lost.append(GraphRecord(f"{shown_name(path)}:{rows.line_num}", problem=problem or "no graph is named"))
+                continue
+            _add(graphs.setdefault(label, EdgeRows()), rows.line_num, cells, columns, problem)
+    if not graphs and not lost:
+        raise FileFormatError(f"{shown_name(path)} has a header, but no rows; expected a row for each edge")
+    yield from lost
+    for label, edges in graphs.items():
+        yield edges.record(label or shown_name(path), columns.ignored)
+
+
+def _add(graph: EdgeRows, line: int, cells: list[str], columns: _Columns, problem: str | None) -> None:
+    if problem is not None:
+        graph.refuse(line, problem)
+        return
+    weight = cells[columns.weight] if columns.weight is not None else ""
+    edge_attr = [cells[at] for at in columns.edge_attr]
+    graph.add(line, cells[columns.source], cells[columns.target], weight, edge_attr)
+
+
+def _misplaced(cells: list[str], columns: _Columns) -> str | None:
+    if len(cells) == columns.count:
+        return None
+    return f"the row has {len(cells)} of the header's {columns.count} cells; expected as many, empty ones included"
+
+
+@contextmanager
+def _text_errors_named(path: Path) -> Iterator[None]:
+    name = shown_name(path)
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"{name} is not UTF-8 text (it has the byte {error.object[error.start]:#04x}); expected "
+            "CSV. Save it as CSV in UTF-8"
+        ) from None
+    except csv.Error as error:
+        raise FileFormatError(f"{name} is not readable as CSV ({error}); expected a header and rows") from None
+
+
+def _columns(path: Path, header: list[str]) -> _Columns:
+    names = [cell.strip().lower() for cell in header]
+    expected = "expected the columns source,target and optionally weight,graph,edge_attr0,…"
+    got = f"{shown_name(path)} has the columns {', '.join(names)[:200]!r}"
+    if not any(names):
+        raise FileFormatError(f"{shown_name(path)} is empty; {expected}")
+    if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
+        raise FileFormatError(f"{got}; {repeated[0]!r} stands there twice, expected once. Rename one of them")
+    if not {"source", "target"} <= set(names):
+        raise FileFormatError(f"{got}; {expected}.{_header_hint(header)}")
+    try:
+        features = numbered_columns(names, "edge_attr")
+    except GraphError as error:
+        raise FileFormatError(f"{got}: {error}") from None
+    known = {"source", "target", "weight", "graph", *features}
+    return _Columns(
+        count=len(names),
+        source=names.index("source"),
+        target=names.index("target"),
+        weight=names.index("weight") if "weight" in names else None,
+        graph=names.index("graph") if "graph" in names else None,
+        edge_attr=[names.index(feature) for feature in features],
+        ignored=tuple(name for name in names if name not in known),
+    )
+
+
+def _header_hint(header: list[str]) -> str:
+    for separator, title in ((";", "semicolons"), ("\t", "tabs"), (" ", "spaces")):
+        if len(header) == 1 and separator in header[0]:
+            return f" The columns seem to be separated by {title}: save it with commas"
+    if all(cell.strip().lstrip("-").isdigit() for cell in header):
+        return " The first line seems to be an edge already: put a header line above it"
+    return " Rename the columns, or put a header line above the first row"
+
+
+def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
+    """Nodes are numbered from 0. The column ``graph`` is there unless there is exactly one graph."""
+    weighted = any(graph.weights is not None for graph in graphs)
+    features = [_edge_features(graph, name) for graph, name in zip(graphs, names, strict=True)]
+    width = max((len(row) for rows in features for row in rows), default=0)
+    labels = unique_names(names)
+    several = len(graphs) != 1
+    header = ["graph"] * several + ["source", "target"] + ["weight"] * weighted
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header + [f"edge_attr{column}" for column in range(width)])
+        for label, graph, edge_attr in zip(labels, graphs, features, strict=True):
+            for cells in _rows(graph, edge_attr, weighted):
+                row = [label] * several + cells
+                writer.writerow(row + [""] * (len(header) + width - len(row)))
+
+
+def _rows(graph: Graph, edge_attr: list[list[str]], weighted: bool) -> Iterator[list[str]]:
+    touched = set(graph.edges.reshape(-1).tolist())
+    weights = [""] * graph.edges.shape[1] if graph.weights is None else [repr(w) for w in graph.weights.tolist()]
+    for (u, v), weight, attributes in zip(graph.edges.T.tolist(), weights, edge_attr, strict=True):
+        yield [str(u), str(v), *([weight] if weighted else []), *attributes]
+    yield from ([str(node), ""] for node in range(graph.num_nodes) if node not in touched)
+    if not graph.num_nodes:
+        yield ["", ""]
+
+
+def _edge_features(graph: Graph, name: str) -> list[list[str]]:
+    if graph.features.edge_attr is None:
+        return [[] for _ in range(graph.edges.shape[1])]
+    try:
+        rows = rows_of(graph.features.edge_attr, "edge_attr")
+    except GraphError as error:
+        raise FileFormatError(f"{name}: {error}") from None
+    return [[repr(int(value) if isinstance(value, bool) else value) for value in row] for row in rows]
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names without blanks around them, none empty, and numbered where one occurs twice."""
+    clean = [name.strip().encode("utf-8", "replace").decode() or str(index) for index, name in enumerate(names)]
+    return clean if len(set(clean)) == len(clean) else [f"{index}:{name}" for index, name in enumerate(clean)]

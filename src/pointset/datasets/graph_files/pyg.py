@@ -1,0 +1,166 @@
+"""PyG files (.pt): what ``torch.save`` wrote of a Data, a list of them, or an InMemoryDataset. Holds everything.
+
+Such files are pickles, and a pickle can run any program. Nothing is unpickled but tensors, plain containers and PyG's
+own Data (``torch.load(weights_only=True)``).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.separate import separate
+from torch_geometric.data.storage import GlobalStorage
+
+from pointset.datasets.graph_files.records import GraphRecord, shown_name
+from pointset.errors import FileFormatError, GraphError
+from pointset.points.graphs import Graph
+
+_SAFE = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+_TENSORS = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "y")
+_KNOWN = {*_TENSORS, "num_nodes", "reconstruction_error"}
+_EXPECTED = "expected a torch_geometric.data.Data, a list of them, or the (data, slices) of an InMemoryDataset"
+_LARGEST_VIEW = 2**26  # bytes that a tensor may claim beyond those stored for it (views such as ones(1).expand(n, 1))
+
+
+def read(path: Path) -> Iterator[GraphRecord]:
+    """A record for each Data; names count from 0, as Python does."""
+    name = shown_name(path)
+    content = _loaded(path)
+    if isinstance(content, Data):
+        yield _record(name, content)
+    elif isinstance(content, list) and content:
+        yield from (_record(f"{name}[{index}]", data) for index, data in enumerate(content))
+    elif isinstance(content, tuple) and len(content) in (2, 3):
+        yield from _from_dataset(name, *content[:2])
+    else:
+        raise FileFormatError(f"{name} holds {_kind(content)}; {_EXPECTED}")
+
+
+def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
+    """A list of Data, each with both directions of every edge; names have no place."""
+    torch.save([as_data(graph) for graph in graphs], path)
+
+
+def as_data(graph: Graph) -> Data:
+    """The graph in PyG's form."""
+    low, high = torch.from_numpy(graph.edges.copy())
+    off = low != high
+    source, target = torch.cat([low, high[off]]), torch.cat([high, low[off]])
+    order = (source * max(graph.num_nodes, 1) + target).argsort()
+    data = Data(edge_index=torch.stack([source, target])[:, order], num_nodes=graph.num_nodes)
+
+    def both_directions(rows: Tensor) -> Tensor:
+        return torch.cat([rows, rows[off]])[order]
+
+    if graph.weights is not None:
+        data.edge_weight = both_directions(torch.from_numpy(graph.weights.copy()))
+    for name, value in graph.features._asdict().items():
+        if value is not None:
+            data[name] = both_directions(value) if name == "edge_attr" else value
+    return data
+
+
+def _loaded(path: Path) -> Any:
+    name = shown_name(path)
+    _check_archive(path)
+    with torch.serialization.safe_globals(_SAFE):
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # whatever a forged pickle provokes
+            strange = _strange_classes(path)
+            reason = str(error).partition("\n")[0] or type(error).__name__
+    if not strange:
+        raise FileFormatError(f"{name} cannot be loaded ({reason}); {_EXPECTED}")
+    raise FileFormatError(
+        f"{name} holds {', '.join(strange[:3])}; {_EXPECTED}. Nothing was loaded: to rebuild other objects, code from "
+        "the file would have to run. If you trust the file, load it in Python and save a list of Data"
+    )
+
+
+def _strange_classes(path: Path) -> list[str]:
+    try:
+        return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
+    except Exception:  # not even that can be read
+        return []
+
+
+def _check_archive(path: Path) -> None:
+    name = shown_name(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):
+        raise FileFormatError(
+            f"{name} is not a file of torch.save; {_EXPECTED}. It is damaged, cut short, of another kind, or from "
+            "before PyTorch 1.6: then load and save it again"
+        ) from None
+    if packed:
+        raise FileFormatError(f"{name} is a compressed archive; {_EXPECTED}, which torch.save leaves uncompressed")
+
+
+def _from_dataset(name: str, data: Any, slices: Any) -> Iterator[GraphRecord]:
+    whole = Data.from_dict(data) if isinstance(data, dict) else data
+    if not isinstance(whole, Data):
+        raise FileFormatError(f"{name} holds a pair that starts with {_kind(data)}; {_EXPECTED}")
+    if slices is None:  # a dataset of one graph
+        yield _record(name, whole)
+        return
+    if not isinstance(slices, dict) or not all(isinstance(value, Tensor) for value in slices.values()) or not slices:
+        raise FileFormatError(f"{name} holds slices that are {_kind(slices)}; {_EXPECTED}")
+    for value in (*slices.values(), *whole.to_dict().values()):
+        if isinstance(value, Tensor) and _claims_too_much(value):
+            raise FileFormatError(f"{name} is damaged: a tensor claims more numbers than the file holds")
+    for index in range(len(next(iter(slices.values()))) - 1):
+        label = f"{name}[{index}]"
+        try:
+            one = separate(Data, batch=whole, idx=index, slice_dict=slices, decrement=False)
+        except Exception as error:  # slices that do not fit the tensors
+            yield GraphRecord(label, problem=f"cannot be cut out of the dataset ({type(error).__name__}: {error})")
+            continue
+        yield _record(label, one)
+
+
+def _record(name: str, data: Any) -> GraphRecord:
+    if not isinstance(data, Data):
+        return GraphRecord(name, problem=f"got {_kind(data)}; expected a torch_geometric.data.Data")
+    try:
+        content = data.to_dict()
+        fields = _checked_fields(content)
+    except GraphError as error:
+        return GraphRecord(name, problem=str(error))
+    except Exception as error:  # a Data that was forged, or written by a PyG that had other insides
+        return GraphRecord(name, problem=f"a Data that cannot be read ({type(error).__name__}: {error})")
+    return GraphRecord(name, Data(**fields), ignored=tuple(sorted(str(key) for key in set(content) - _KNOWN)))
+
+
+def _checked_fields(content: dict[str, Any]) -> dict[str, Any]:
+    fields = {key: value for key, value in content.items() if key in _KNOWN - {"reconstruction_error"}}
+    for key in _TENSORS:
+        value = fields.get(key)
+        if isinstance(value, Tensor):
+            if value.layout is not torch.strided:
+                raise GraphError(f"{key} is a {value.layout} tensor; expected a dense one. Call .to_dense() first")
+            if _claims_too_much(value):
+                raise GraphError(f"{key} of shape {tuple(value.shape)} claims more numbers than the file holds")
+            fields[key] = value.detach().as_subclass(Tensor)
+    count = fields.get("num_nodes")
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+        raise GraphError(f"num_nodes is {_kind(count)}; expected a whole number")
+    return fields
+
+
+def _claims_too_much(tensor: Tensor) -> bool:
+    if tensor.layout is not torch.strided:
+        return False
+    return tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes() + _LARGEST_VIEW
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
