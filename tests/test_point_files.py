@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset.errors import FileFormatError
-from pointset.points import point_files
+from pointset.points import point_file_writer
 from pointset.points.point_files import read_points, write_points
 from pointset.points.point_set import PointSet
 
@@ -163,7 +163,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_asks_for_an_update(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_files, "_VERSION", 2)
+    monkeypatch.setattr(point_file_writer, "VERSION", 2)
     write_points(stored, [pointset.to_points(nx.path_graph(2))])
     monkeypatch.undo()
     with pytest.raises(FileFormatError, match=r"version '2'.*Update pointset"):
@@ -177,7 +177,8 @@ def forge(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
         metadata = dict(file.metadata())
     change(tensors)
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    metadata["checksums"] = json.dumps({name: point_files._checksum(tensor) for name, tensor in tensors.items()})
+    checksums = {name: point_file_writer.checksum_of(tensor) for name, tensor in tensors.items()}
+    metadata["checksums"] = json.dumps(checksums)
     save_file(tensors, path, metadata=metadata)
 
 
@@ -189,7 +190,7 @@ HOSTILE: dict[str, Callable[[dict[str, Tensor]], object]] = {
     "rank above the nodes": lambda t: t["ranks"].__setitem__(1, 1),
     "unknown kind of weight": lambda t: t["weight_kind"].fill_(7),
     "matrix out of range": lambda t: t["matrix"].fill_(9),
-    "unknown matrix": lambda t: t.update(matrix_names=point_files._as_bytes(["a", "b", "c", "d"])),
+    "unknown matrix": lambda t: t.update(matrix_names=point_file_writer._as_bytes(["a", "b", "c", "d"])),
     "counts of another type": lambda t: t.update(num_nodes=t["num_nodes"].double()),
     "counts of another length": lambda t: t.update(num_edges=t["num_edges"][:-1]),
     "counts with two axes": lambda t: t.update(num_edges=t["num_edges"].reshape(-1, 1)),
@@ -208,9 +209,9 @@ HOSTILE: dict[str, Callable[[dict[str, Tensor]], object]] = {
     "truncation of another shape": lambda t: t.update(truncation=t["truncation"][:, :2]),
     "an array is missing": lambda t: t.pop("ranks"),
     "names that are no JSON": lambda t: t.update(names=torch.zeros(5, dtype=torch.uint8)),
-    "names that are numbers": lambda t: t.update(names=point_files._as_bytes([1] * 10)),  # type: ignore[list-item]
+    "names that are numbers": lambda t: t.update(names=point_file_writer._as_bytes([1] * 10)),  # type: ignore[list-item]
     "names as numbers": lambda t: t.update(names=torch.zeros(5)),
-    "too few names": lambda t: t.update(names=point_files._as_bytes(["a"])),
+    "too few names": lambda t: t.update(names=point_file_writer._as_bytes(["a"])),
     "targets out of range": lambda t: t["y_rows"].fill_(-5),
 }
 

@@ -9,8 +9,7 @@ for none, and ``x.0``, ``x.1``, … are the blocks.
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, overload
@@ -18,101 +17,15 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pointset.errors import FileFormatError
-from pointset.files import replacing
 from pointset.points.graphs import MAX_NODES, Integers, WeightKind
 from pointset.points.matrices import MATRICES
+from pointset.points.point_file_writer import COUNTS, FIELDS, FORMAT, SCALAR_Y, VERSION, checksum_of, write_points
 from pointset.points.point_set import PointSet, Truncation
 
-_FORMAT = "pointset points"
-_VERSION = 1  # raise it when an older reader would misunderstand the file
-_COUNTS = ("num_nodes", "num_edges", "ranks", "weight_kind", "matrix", "y_rows")  # (G,) int64 each
-_NO_Y, _SCALAR_Y = 0, -1  # what y_rows says of a graph without y, and of one whose y has no axis
-
-# field: how it is cut into rows for its block
-_FIELDS: dict[str, Callable[[PointSet], Tensor | None]] = {
-    "eigenvalues": lambda points: points.eigenvalues,
-    "eigenvectors": lambda points: points.eigenvectors.reshape(-1),  # flat: every graph has its own width r
-    "degrees": lambda points: points.degrees,
-    "x": lambda points: points.x,
-    "pos": lambda points: points.pos,
-    "edge_index": lambda points: None if points.edge_index is None else points.edge_index.mT,
-    "edge_attr": lambda points: points.edge_attr,
-    "y": lambda points: None if points.y is None else points.y.reshape(points.y.shape or (1,)),
-}
-
-
-def write_points(path: str | Path, points: Sequence[PointSet], names: Sequence[str] | None = None) -> None:
-    """Write point sets with all they carry; the file appears whole or not at all.
-
-    Args:
-        path: by custom it ends in ``.safetensors``.
-        points: any number, of any matrix, type and features.
-        names: one for each, by default its position.
-    """
-    names = [str(index) for index in range(len(points))] if names is None else list(names)
-    if len(names) != len(points):
-        raise FileFormatError(f"got {len(names)} names for {len(points)} point sets; expected one for each")
-    tensors = _tensors(list(points), names)
-    checksums = {name: _checksum(tensor) for name, tensor in tensors.items()}
-    metadata = {"format": _FORMAT, "version": str(_VERSION), "checksums": json.dumps(checksums)}
-    with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
-
-
-def _tensors(points: list[PointSet], names: list[str]) -> dict[str, Tensor]:
-    matrices = list(MATRICES)
-    counts = [
-        (
-            one.num_nodes,
-            one.num_edges,
-            one.rank,
-            int(one.weight_kind),
-            matrices.index(one.matrix),
-            _NO_Y if one.y is None else (one.y.shape[0] if one.y.dim() else _SCALAR_Y),
-        )
-        for one in points
-    ]
-    tensors = {
-        name: torch.tensor([count[column] for count in counts], dtype=torch.int64)
-        for column, name in enumerate(_COUNTS)
-    }
-    missing = (torch.nan,) * 3
-    truncation = [missing if one.truncation is None else tuple(one.truncation) for one in points]
-    tensors["truncation"] = torch.tensor(truncation, dtype=torch.float64).reshape(-1, 3)
-    tensors["names"] = _as_bytes(names)
-    tensors["matrix_names"] = _as_bytes(matrices)
-    for field, rows in _FIELDS.items():
-        tensors.update(_blocks(field, [rows(one) for one in points]))
-    return tensors
-
-
-def _blocks(field: str, values: list[Tensor | None]) -> dict[str, Tensor]:
-    parts: dict[tuple[torch.dtype, torch.Size], list[Tensor]] = {}
-    number: dict[tuple[torch.dtype, torch.Size], int] = {}
-    block = []
-    for value in values:
-        if value is None:
-            block.append(-1)
-            continue
-        if value.layout is not torch.strided:
-            raise FileFormatError(f"{field} is a {value.layout} tensor; expected a dense one. Call .to_dense() first")
-        signature = (value.dtype, value.shape[1:])
-        parts.setdefault(signature, []).append(value.detach().cpu())
-        block.append(number.setdefault(signature, len(number)))
-    joined = {f"{field}.{index}": torch.cat(part) for index, part in enumerate(parts.values())}
-    return {f"{field}.block": torch.tensor(block, dtype=torch.int64), **joined}
-
-
-def _as_bytes(strings: list[str]) -> Tensor:
-    return torch.frombuffer(bytearray(json.dumps(strings).encode()), dtype=torch.uint8)
-
-
-def _checksum(tensor: Tensor) -> int:
-    return zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data) if tensor.numel() else 0
+__all__ = ["PointsInFile", "read_points", "write_points"]
 
 
 class _Block(NamedTuple):
@@ -184,7 +97,7 @@ class PointsInFile(Sequence[PointSet]):
             num_edges=count["num_edges"],
             weight_kind=WeightKind(count["weight_kind"]),
             edge_index=None if edge_index is None else edge_index.mT.contiguous(),
-            y=y[0] if y is not None and count["y_rows"] == _SCALAR_Y else y,
+            y=y[0] if y is not None and count["y_rows"] == SCALAR_Y else y,
             truncation=None if np.isnan(left_out[0]) else Truncation(*left_out),
             **value,
         )
@@ -198,11 +111,11 @@ def read_points(path: str | Path) -> tuple[PointsInFile, list[str]]:
     """
     with _damage_named(Path(path)):
         tensors = _checked_tensors(path)
-        counts = {name: _integers(tensors, name) for name in _COUNTS}
+        counts = {name: _integers(tensors, name) for name in COUNTS}
         names, matrices = _strings(tensors, "names"), _strings(tensors, "matrix_names")
         truncation = tensors.pop("truncation")
         _check_counts(counts, len(names), matrices, truncation)
-        fields = {field: _read_field(tensors, field, _rows(field, counts)) for field in _FIELDS}
+        fields = {field: _read_field(tensors, field, _rows(field, counts)) for field in FIELDS}
         _check_fields(fields, counts)
         return PointsInFile(counts, matrices, truncation, fields), names
 
@@ -231,15 +144,15 @@ def _damaged(what: str) -> FileFormatError:
 def _checked_tensors(path: str | Path) -> dict[str, Tensor]:
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata() or {}
-        if metadata.get("format") != _FORMAT:
+        if metadata.get("format") != FORMAT:
             raise FileFormatError(
                 "a safetensors file, but not one of points; expected a file written by `pointset convert` or "
                 "pointset.points.point_files.write_points"
             )
         version = metadata.get("version", "")
-        if not version.isdecimal() or int(version) > _VERSION:
+        if not version.isdecimal() or int(version) > VERSION:
             raise FileFormatError(
-                f"written in version {version!r} of the format; this pointset reads up to version {_VERSION}. Update "
+                f"written in version {version!r} of the format; this pointset reads up to version {VERSION}. Update "
                 "pointset, or write the file again with this one"
             )
         tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
@@ -247,7 +160,7 @@ def _checked_tensors(path: str | Path) -> dict[str, Tensor]:
     if set(checksums) != set(tensors):
         raise _damaged("arrays are missing")
     for name, tensor in tensors.items():
-        if checksums[name] != _checksum(tensor):
+        if checksums[name] != checksum_of(tensor):
             raise _damaged(f"{name!r} does not match its checksum")
     return tensors
 
@@ -278,7 +191,7 @@ def _check_counts(counts: dict[str, Integers], graphs: int, matrices: list[str],
         "ranks": (0, nodes),
         "weight_kind": (0, len(WeightKind) - 1),
         "matrix": (0, len(matrices) - 1),
-        "y_rows": (_SCALAR_Y, MAX_NODES),
+        "y_rows": (SCALAR_Y, MAX_NODES),
     }
     for name, (lowest, highest) in allowed.items():
         if len(counts[name]) != graphs:
