@@ -164,6 +164,21 @@ def test_no_nodes_and_one_node(name: str) -> None:
         assert bool(torch.isfinite(value).all())
 
 
+def test_resistance_with_negative_weights() -> None:
+    triangle = np.array([[0, 1, -0.25], [1, 0, 1], [-0.25, 1, 0]])
+    inverse = np.linalg.pinv(np.diag(triangle.sum(-1)) - triangle)
+    expected = np.diag(inverse)[:, None] + np.diag(inverse) - 2 * inverse
+    assert np.allclose(encodings.resistance_distance(triangle).numpy(), expected)
+    triangle[0, 2] = triangle[2, 0] = -0.5  # singular beyond the constant vector
+    with pytest.raises(MatrixError, match="negative weights make it singular"):
+        encodings.resistance_distance(triangle)
+
+
+def test_a_given_graph_is_not_rebuilt_to_see_its_edges() -> None:
+    faint = np.array([[0, 1, 0], [1, 0, 5e-21], [0, 5e-21, 0]])
+    assert encodings.shortest_path(faint)[0].tolist() == [0, 1, 2]
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(RankError, match="steps=-1"):
         encodings.random_walk(nx.path_graph(3), -1)
@@ -191,11 +206,15 @@ def test_transforms_in_a_pyg_pipeline() -> None:
     assert batch.pair_index.shape == (2, 16 + 25) and int(batch.pair_index.max()) == 8
     assert batch.shortest_path[:16].view(4, 4)[0].tolist() == [0, 1, 2, 3]
     assert "points" not in graphs[0]  # the user's object stays as it was
-    assert repr(pointset.ToPoints(rank=3)) == "ToPoints(matrix='laplacian', rank=3)"
+    assert repr(pointset.ToPoints(rank=3)) == "ToPoints(matrix='laplacian', rank=3, dtype=torch.float64)"
 
 
 def test_transforms_reject_wrong_names() -> None:
     with pytest.raises(MatrixError, match="did you mean 'random_walk'"):
         pointset.AddEncoding("random_walks")
+    with pytest.raises(MatrixError, match="missing a required argument: 'steps'"):
+        pointset.AddEncoding("random_walk")
+    with pytest.raises(RankError, match="rank=-1"):
+        pointset.ToPoints(rank=-1)
     with pytest.raises(MatrixError, match="on='nodes'"):
         pointset.AddEncoding("degree", on="pairs")(from_networkx(nx.path_graph(3)))

@@ -103,7 +103,7 @@ def test_duplicate_edges_of_different_weight_are_refused() -> None:
     graph: nx.MultiGraph[int] = nx.MultiGraph()
     graph.add_edge(0, 1, weight=1.0)
     graph.add_edge(0, 1, weight=2.0)
-    with pytest.raises(GraphError, match=r"nodes 0 and 1 is listed with weights 1 and 2"):
+    with pytest.raises(GraphError, match=r"nodes 0 and 1 is listed with weights 1.0 and 2.0"):
         pointset.to_points(graph)
 
 
@@ -205,7 +205,7 @@ def test_a_graph_that_does_not_fit_is_refused_before_the_work() -> None:
         (Data(edge_index=torch.zeros(3, 4, dtype=torch.long)), r"expected \(2, m\)"),
         (Data(x=torch.ones(3, 1), edge_index=PATH_BOTH_WAYS), "outside the graph's 3 nodes"),
         (Data(x=torch.ones(3, 1), edge_index=PATH_BOTH_WAYS, num_nodes=4), "one row for each of the 4 nodes"),
-        (Data(edge_index=PATH_BOTH_WAYS, edge_attr=torch.ones(2, 1)), "6 columns of edge_index"),
+        (Data(edge_index=PATH_BOTH_WAYS, edge_attr=torch.ones(2, 1)), "6 listed edges"),
         (Data(edge_index=PATH_BOTH_WAYS, edge_weight=torch.ones(2)), "each of 6 edges"),
     ],
 )  # fmt: skip
@@ -235,6 +235,38 @@ def test_unknown_matrix_names_the_nearest() -> None:
 def test_impossible_rank(rank: Any) -> None:
     with pytest.raises(RankError, match="whole number of at least 1"):
         pointset.to_points((4, PATH), rank=rank)
+
+
+def test_two_edges_in_an_array_are_not_guessed() -> None:
+    with pytest.raises(GraphError, match="ambiguous"):
+        pointset.to_points((4, np.array([[0, 1], [2, 3]])))
+    assert pointset.to_points((3, torch.tensor([[0, 1], [1, 2]]))).num_edges == 2  # the same either way
+    back = pointset.to_graph(pointset.to_points((4, [(0, 1), (2, 3)])))
+    assert back.edge_index.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
+    assert pointset.to_points((4, {(0, 1), (2, 3)})).num_edges == 2
+    assert pointset.to_points((4, zip([0, 2], [1, 3], strict=True))).num_edges == 2
+
+
+def test_the_number_of_nodes_is_what_pyg_says() -> None:
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    assert pointset.to_points(Data(edge_index=edge_index, batch=torch.zeros(5, dtype=torch.long))).num_nodes == 5
+    for wrong in (3.7, 2**70, -1, True):
+        with pytest.raises(GraphError, match="num_nodes"):
+            pointset.to_points(Data(edge_index=edge_index, num_nodes=wrong))
+
+
+def test_duplicates_in_a_scipy_matrix_add_up_without_overflow() -> None:
+    twice = scipy.sparse.coo_array((np.array([100, 100] * 2, np.int8), ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2))
+    assert dense_adjacency(pointset.to_graph(pointset.to_points(twice)))[0, 1] == 200
+
+
+def test_edge_features_of_nan_agree_with_nan_only() -> None:
+    nan = float("nan")
+    both = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), edge_attr=torch.tensor([[nan], [nan]]))
+    assert pointset.to_points(both).num_edges == 1
+    one = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), edge_attr=torch.tensor([[nan], [0.0]]))
+    with pytest.raises(GraphError, match="different edge features"):
+        pointset.to_points(one)
 
 
 def test_networkx_attributes_are_kept() -> None:

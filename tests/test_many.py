@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.utils import from_networkx
 
 import pointset
-from pointset.errors import RankError
+from pointset.errors import GraphError, MatrixError, RankError
 from pointset.points.graphs import Features
 from pointset.points.matrices import MATRICES
 from pointset.points.sparse import largest_pairs
@@ -143,6 +145,33 @@ def test_the_sparse_solver_finds_every_copy_of_a_repeated_eigenvalue(copies: int
     assert np.allclose(found.eigenvectors.T @ found.eigenvectors, np.eye(len(found.eigenvalues)), atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("graph", "matrix", "k", "expected"),
+    [
+        (nx.cycle_graph(1600), "normalized_adjacency", 4, 6),
+        (nx.convert_node_labels_to_integers(nx.grid_2d_graph(40, 40, periodic=True)), "laplacian", 2, 5),
+        (nx.disjoint_union_all([nx.gnp_random_graph(400, 0.05, seed=1)] * 5), "normalized_adjacency", 7, 10),
+    ],
+    ids=["cycle", "torus", "five copies"],
+)
+def test_repeated_eigenvalues_at_the_boundary_are_kept_whole(
+    graph: nx.Graph[int], matrix: str, k: int, expected: int
+) -> None:
+    """A start vector that is used again after deflation would not see the copies that are missing."""
+    points = pointset.to_points(graph, matrix=matrix, rank=k)
+    values = np.linalg.eigvalsh(MATRICES[matrix].sparse(nx.to_scipy_sparse_array(graph).astype(float)).toarray())
+    assert points.rank == expected
+    assert points.truncation is not None
+    left_out = np.sort(np.abs(values))[::-1][expected]
+    assert points.truncation.spectral_error == pytest.approx(left_out, rel=1e-6)
+
+
+def test_isolated_nodes_of_a_large_graph_are_zero_rows() -> None:
+    points = pointset.to_points((200_000, [(7, 9), (9, 150_000)]), matrix="adjacency", rank=4)
+    assert points.rank == 2 and points.truncation is None
+    assert torch.nonzero(points.eigenvectors.abs().sum(-1)).flatten().tolist() == [7, 9, 150_000]
+
+
 def test_a_large_graph_of_small_rank_is_complete() -> None:
     """A star has two non-zero eigenvalues: nothing is left out, and the graph comes back."""
     star = pointset.to_points(nx.star_graph(2500), matrix="adjacency", rank=10)
@@ -153,6 +182,64 @@ def test_a_large_graph_of_small_rank_is_complete() -> None:
 def test_an_eigenspace_too_large_to_keep_whole_is_refused() -> None:
     with pytest.raises(RankError, match="occurs more than"):
         pointset.to_points((1800, np.arange(1800).reshape(-1, 2)), rank=4)  # 900 components
+
+
+FLAT = {"num_nodes": np.array([3, 3]), "num_edges": np.array([1, 2]), "edges": np.array([[0, 0, 1], [1, 1, 2]])}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"weights": np.ones(2)}, r"weights has shape \(2,\)"),
+        ({"edges": np.array([[0.7, 0, 1], [1.9, 1, 2]])}, "whole numbers"),
+        ({"edges": FLAT["edges"].T}, r"edges.T"),
+        ({"num_edges": np.array([-1, 4])}, "0 or more"),
+        ({"num_edges": np.array([1, 1])}, "adds up to 2"),
+        ({"num_nodes": np.array([3])}, "expected as many"),
+        ({"features": [Features()]}, "features names 1 graphs"),
+        ({"features": [Features(x=torch.ones(7, 1)), Features()]}, "graph 0: x has shape"),
+        ({"features": [Features(), Features(edge_attr=torch.ones(5, 1))]}, "graph 1: edge_attr"),
+    ],
+)
+def test_flat_arrays_that_do_not_fit_together(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        pointset.GraphArrays.from_flat(**{**FLAT, **changed})
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 1.5])
+def test_wrong_number_of_workers(workers: Any) -> None:
+    with pytest.raises(RankError, match="workers"):
+        pointset.to_points_many(random_graphs(3), workers=workers)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, "float32"])
+def test_wrong_dtype(dtype: Any) -> None:
+    with pytest.raises(MatrixError, match="floating-point"):
+        pointset.to_points(nx.path_graph(3), dtype=dtype)
+
+
+def test_moving_between_devices_and_types_as_tensors_do() -> None:
+    points = pointset.to_points(Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0, 1], [1, 0]])))
+    elsewhere = points.to(device="meta")
+    assert elsewhere.eigenvectors.is_meta and elsewhere.x is not None and elsewhere.x.is_meta
+    assert points.to("cpu", dtype=torch.float32).eigenvalues.dtype == torch.float32
+    data = pointset.ToPoints()(Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)).to("meta")
+    assert data.points.eigenvectors.is_meta
+
+
+def test_saved_graphs_with_points_load_without_unpickling_code(tmp_path: Path) -> None:
+    points = pointset.to_points(nx.karate_club_graph(), rank=3)
+    torch.save(points, tmp_path / "points.pt")
+    assert same_points(torch.load(tmp_path / "points.pt", weights_only=True), points)
+
+
+def test_a_pyg_dataset_is_many_graphs() -> None:
+    class Two(InMemoryDataset):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.data, self.slices = self.collate([from_networkx(nx.path_graph(n)) for n in (3, 4)])
+
+    assert [points.num_nodes for points in pointset.to_points_many(Two())] == [3, 4]
 
 
 def test_point_sets_can_be_pickled_for_data_loader_workers() -> None:

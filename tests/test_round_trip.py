@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -191,3 +193,62 @@ def test_two_channel_psrd_of_theorem_3_3() -> None:
     assert coordinates.shape == (34, points.rank, 2)
     product = coordinates[..., 0] @ coordinates[..., 1].T
     assert np.allclose(product.numpy(), nx.to_numpy_array(nx.karate_club_graph()), atol=1e-12)
+
+
+@pytest.mark.parametrize("matrix", MATRIX_NAMES)
+@given(seed=st.integers(0, 2**32 - 1), digits=st.integers(1, 17), dtype=st.sampled_from([torch.float64, torch.float32]))
+def test_whole_numbers_come_back_exactly_or_are_refused(
+    matrix: str, seed: int, digits: int, dtype: torch.dtype
+) -> None:
+    generator = np.random.default_rng(seed)
+    weights = np.rint(10 ** generator.uniform(0, digits, (10, 10)))
+    upper = np.triu(weights * (generator.random((10, 10)) < 0.4), 1)
+    with contextlib.suppress(GraphError, MatrixError):
+        back = pointset.to_graph(pointset.to_points(upper + upper.T, matrix=matrix, dtype=dtype))
+        exact = dense_adjacency(back).to(dtype).double().numpy()
+        assert np.array_equal(exact, (upper + upper.T).astype(str(dtype).removeprefix("torch.")))
+
+
+@pytest.mark.parametrize("matrix", MATRIX_NAMES)
+@given(seed=st.integers(0, 2**32 - 1), spread=st.integers(1, 18), dtype=st.sampled_from([torch.float64, torch.float32]))
+def test_real_weights_keep_their_edges_or_are_refused(matrix: str, seed: int, spread: int, dtype: torch.dtype) -> None:
+    generator = np.random.default_rng(seed)
+    weights = 10 ** generator.uniform(-spread, 0, (10, 10))
+    upper = np.triu(weights * (generator.random((10, 10)) < 0.4), 1)
+    with contextlib.suppress(GraphError, MatrixError):
+        back = dense_adjacency(pointset.to_graph(pointset.to_points(upper + upper.T, matrix=matrix, dtype=dtype)))
+        assert np.array_equal(back.numpy() != 0, (upper + upper.T) != 0)
+        assert (back >= 0).all()
+
+
+def test_weights_too_far_apart_are_refused_at_once() -> None:
+    adjacency = np.zeros((4, 4))
+    adjacency[0, 1] = adjacency[1, 0] = 1e9
+    adjacency[2, 3] = adjacency[3, 2] = 1.5e-9
+    with pytest.raises(MatrixError, match="too far apart for double precision"):
+        pointset.to_points(adjacency)
+    assert pointset.to_points(adjacency, matrix="normalized_adjacency").rank == 4  # there they are not
+
+
+@pytest.mark.parametrize("weight", [1e308, 1e-310])
+def test_weights_whose_squares_overflow_are_refused(weight: float) -> None:
+    with pytest.raises(GraphError, match="rescale the weights"):
+        pointset.to_points(weight * (np.ones((3, 3)) - np.eye(3)))
+
+
+def test_coordinates_of_low_precision_are_not_rounded_to_another_graph() -> None:
+    generator = np.random.default_rng(0)
+    upper = np.triu((generator.random((100, 100)) < 0.2) * generator.uniform(0.998, 1.002, (100, 100)), 1)
+    coordinates = pointset.to_points(upper + upper.T, dtype=torch.float32).coordinates()
+    back = pointset.to_graph(coordinates)
+    assert np.allclose(dense_adjacency(back).numpy(), upper + upper.T, atol=1e-4)
+    faint = np.triu((generator.random((60, 60)) < 0.3) * 10 ** generator.uniform(-7, 0, (60, 60)), 1)
+    with pytest.raises(GraphError, match="edge or rounding noise"):
+        pointset.to_graph(pointset.to_points(faint + faint.T, dtype=torch.float32).coordinates())
+
+
+def test_normalised_coordinates_are_those_of_an_unweighted_graph() -> None:
+    heavy_loops = np.array([[5.0, 1], [1, 5]])
+    coordinates = pointset.to_points(heavy_loops, matrix="normalized_adjacency").coordinates()
+    with pytest.raises(GraphError, match="not those of a graph"):
+        pointset.to_graph(coordinates, matrix="normalized_adjacency")

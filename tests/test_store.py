@@ -62,6 +62,9 @@ def test_the_key_is_the_content(tmp_path: Path) -> None:
     }
     assert len(keys) == 6
     assert store.key(read_graphs(GRAPHS)) == store.key(base)
+    assert store.key(base, rank=int(np.int64(3))) == store.key(base, rank=3)
+    one_loop, two_graphs = read_graphs([(2, [(0, 0)])]), read_graphs([(2, []), (1, [])])
+    assert store.key(one_loop) != store.key(two_graphs)
 
 
 @pytest.mark.parametrize("file", ["values.f64", "vectors.f64", "index.i64", "errors.f64", "entry.json"])
@@ -104,6 +107,29 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(GraphError, match="half-way"):
         convert(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_thread_setting_is_restored_after_a_failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        monkeypatch.setattr(
+            "pointset.points.store._HashedFile.write", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+        )
+        with pytest.raises(PointsetError, match="full") as caught:
+            convert(tmp_path)
+        assert torch.get_num_threads() == 2, caught  # the exception, and with it the frames, is still held
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_system_error_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    convert(tmp_path)
+    kept = entries(tmp_path)[0].stat().st_ino
+    monkeypatch.setattr("hashlib.file_digest", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+    with pytest.raises(PointsetError, match="Too many open files"):
+        convert(tmp_path)
+    assert entries(tmp_path)[0].stat().st_ino == kept
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
-    from pointset.points import encodings as encodings
+    from pointset import encodings as encodings
+    from pointset import errors as errors
     from pointset.points.alignment import align as align
     from pointset.points.convert import to_points as to_points
     from pointset.points.convert import to_points_many as to_points_many
@@ -37,21 +38,23 @@ _HOME = {
     "to_graph": "pointset.points.inverse",
     "align": "pointset.points.alignment",
     "is_same_graph": "pointset.points.isomorphism",
-    "encodings": "pointset.points.encodings",
     "ToPoints": "pointset.points.transforms",
     "AddEncoding": "pointset.points.transforms",
 }
-__all__ = [*_HOME, "__version__"]
+__all__ = [*_HOME, "__version__", "encodings", "errors"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'pointset' has no attribute {name!r}")
-    module = importlib.import_module(_HOME[name])
-    value = module if name == "encodings" else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker should notice a name that is not there
+
+    def __getattr__(name: str) -> Any:
+        if name in ("encodings", "errors"):
+            return importlib.import_module(f"pointset.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'pointset' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *__all__})

@@ -29,6 +29,13 @@ def align(a: PointSet, b: PointSet, *, permutation: Tensor | None = None) -> Ten
     Raises:
         NotSameGraphError: no such R exists.
     """
+    for points in (a, b):
+        if not isinstance(points, PointSet):
+            raise NotSameGraphError(f"got {type(points).__name__}; expected two PointSets from pointset.to_points")
+    if permutation is not None and permutation.shape != (a.num_nodes,):
+        raise NotSameGraphError(
+            f"the permutation has shape {tuple(permutation.shape)}; expected one node for each of {a.num_nodes}"
+        )
     if a.matrix != b.matrix or a.eigenvectors.shape != b.eigenvectors.shape:
         raise NotSameGraphError(
             f"cannot align {a.num_nodes} points of rank {a.rank} from {a.matrix!r} with {b.num_nodes} of rank {b.rank} "

@@ -12,7 +12,8 @@ import torch
 from pointset.points.graphs import GraphArrays
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
-from pointset.points.point_set import PointSet
+from pointset.points.memory import check_fits
+from pointset.points.point_set import PointSet, check_floating_point
 from pointset.points.point_sets import Eigenpairs, PointSets
 from pointset.points.solve import solve_in_order
 from pointset.points.store import PointStore
@@ -25,7 +26,8 @@ def to_points(
 
     Args:
         graph: a PyG ``Data``, a networkx graph, a scipy sparse or dense adjacency matrix, or ``(num_nodes, edges)``.
-            Node features ``x``, edge features ``edge_attr``, weights, positions ``pos`` and target ``y`` are kept.
+            Node features ``x``, edge features ``edge_attr``, weights, positions ``pos`` and target ``y`` are kept
+            (``x``, ``pos`` and ``y`` are shared with the input, not copied).
         matrix: ``"laplacian"``, ``"adjacency"``, ``"normalized_adjacency"`` or ``"augmented"``.
         rank: None for all non-zero eigenvalues; k for the k largest in magnitude, with whole eigenspaces (so a few
             more where the last one is repeated). Large graphs are then solved sparsely.
@@ -40,6 +42,7 @@ def to_points(
         >>> points.rank, [space.multiplicity for space in points.eigenspaces()]
         (7, [2, 2, 2, 1])
     """
+    check_floating_point(dtype)
     return _convert(read_graph(graph), matrix, rank, dtype, workers=1, progress=None)[0]
 
 
@@ -67,6 +70,7 @@ def to_points_many(
     Returns:
         A sequence of point sets in the order of the graphs, backed by flat arrays.
     """
+    check_floating_point(dtype)
     arrays = read_graphs(graphs)
     if store is None:
         return _convert(arrays, matrix, rank, dtype, workers, progress)
@@ -83,6 +87,10 @@ def _convert(
     workers: int | None,
     progress: bool | None,
 ) -> PointSets:
+    if rank is None:
+        numbers = float(np.square(graphs.num_nodes, dtype=np.float64).sum())
+        remedy = "Pass store=… to keep them on disk, or rank=k to keep fewer"
+        check_fits(8 * numbers, f"the eigenpairs of {len(graphs):,} graphs need", remedy)
     solved = list(solve_in_order(graphs, matrix_named(matrix), rank, workers=workers, progress=progress))
     values = np.concatenate([part.values for part in solved]) if solved else np.zeros(0)
     vectors = np.concatenate([part.vectors for part in solved]) if solved else np.zeros(0)

@@ -2,7 +2,9 @@
 
 Every function takes a graph of any kind that :func:`pointset.to_points` takes, or a :class:`~pointset.PointSet`, and
 returns a float64 tensor: (n, n) for pairs, (n,) for nodes. A point set of the matrix that the encoding needs is used as
-it is; otherwise the graph is rebuilt and decomposed again. Cost: one decomposition, then n²·r for each matrix.
+it is; otherwise the graph is rebuilt and decomposed again. Cost: one decomposition, then n²·r for each matrix. Entries
+agree with the direct definitions to about 1e-12 of the largest one on graphs of moderate weights (see the tests); the
+pseudo-inverse and resistances lose as many digits as the Laplacian's smallest eigenvalue is below its largest.
 """
 
 from __future__ import annotations
@@ -11,13 +13,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
 from pointset.errors import MatrixError, RankError
 from pointset.points.convert import to_points
+from pointset.points.inputs import read_graph
 from pointset.points.inverse import rebuild
+from pointset.points.memory import check_fits
 from pointset.points.point_set import PointSet
+from pointset.points.sparse import adjacency_matrix
 
 
 def random_walk(graph: Any, steps: int) -> Tensor:
@@ -36,8 +43,8 @@ def random_walk(graph: Any, steps: int) -> Tensor:
 
 def heat_kernel(graph: Any, t: float) -> Tensor:
     """exp(−tL), how much heat diffuses from i to j in time t: δ_ij + ⟨Ũ_i, (exp(−tΛ̃) − 1) Ũ_j⟩."""
-    if not math.isfinite(t):
-        raise MatrixError(f"got t={t}; expected a finite time")
+    if isinstance(t, bool) or not isinstance(t, (int, float)) or not math.isfinite(t):
+        raise MatrixError(f"got t={t!r}; expected a finite time")
     points = _points(graph, "laplacian")
     return _identity(points) + points.inner_products(lambda values: torch.expm1(-t * values))
 
@@ -57,8 +64,14 @@ def resistance_distance(graph: Any) -> Tensor:
     diagonal = inverse.diagonal()
     resistance = diagonal.unsqueeze(-1) + diagonal - 2 * inverse
     resistance.fill_diagonal_(0.0)
-    kernel = _identity(points) - points.inner_products(torch.ones_like)  # 1/|component| inside one, 0 between two
-    return torch.where(kernel.abs() > 0.5 / max(points.num_nodes, 1), resistance, math.inf)
+    together = _same_component(graph)
+    components = int(together.double().sum(-1).reciprocal().sum().round())
+    if points.rank != points.num_nodes - components:  # only negative weights can do that
+        raise MatrixError(
+            f"the Laplacian has rank {points.rank} on {components} components of {points.num_nodes} nodes: negative "
+            "weights make it singular, and resistances are not defined"
+        )
+    return torch.where(together, resistance, math.inf)
 
 
 def stable_laplacian(graph: Any, k: int) -> Tensor:
@@ -157,6 +170,12 @@ def _composed(distance: Tensor, reach: int) -> Tensor:
     return distance
 
 
+def _same_component(graph: Any) -> Tensor:
+    """(n, n) whether a path joins i and j."""
+    label = torch.from_numpy(scipy.sparse.csgraph.connected_components(_graph(graph).numpy() != 0, directed=False)[1])
+    return label.unsqueeze(-1) == label
+
+
 def _points(graph: Any, matrix: str, *, without_loops: bool = False) -> PointSet:
     """Points of the matrix that an encoding needs, all eigenpairs, in float64."""
     if isinstance(graph, PointSet):
@@ -175,8 +194,12 @@ def _points(graph: Any, matrix: str, *, without_loops: bool = False) -> PointSet
 
 
 def _graph(graph: Any) -> Tensor:
-    """The adjacency matrix (n, n)."""
-    return rebuild(graph if isinstance(graph, PointSet) else to_points(graph, matrix="adjacency")).adjacency
+    """The adjacency matrix (n, n), of points by their inner products."""
+    if isinstance(graph, PointSet):
+        return rebuild(graph).adjacency
+    arrays = read_graph(graph)
+    check_fits(8.0 * float(arrays.num_nodes[0]) ** 2, "the adjacency matrix of this graph needs", "Use a smaller graph")
+    return torch.from_numpy(adjacency_matrix(arrays[0]).toarray())
 
 
 def _identity(points: PointSet) -> Tensor:
@@ -184,7 +207,7 @@ def _identity(points: PointSet) -> Tensor:
 
 
 def _check_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise RankError(f"got {name}={value!r}; expected a whole number of at least 0")
 
 

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 MAX_NODES = 2**31 - 1  # beyond it edge keys would overflow 64 bits, and no eigenvector would fit in memory
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-150, 1e150  # beyond, squares under- or overflow
 _WEIGHT_AGREEMENT = 1e-12  # relative difference up to which w(u,v) and w(v,u) count as one weight (rounding)
 
 
@@ -88,13 +89,24 @@ class GraphArrays(Sequence[Graph]):
             features: optional, one :class:`Features` for each graph; rows of ``edge_attr`` in the order of ``edges``.
         """
         pairs = np.asarray(edges)
+        for name, array in (("num_nodes", num_nodes), ("num_edges", num_edges), ("edges", pairs)):
+            if np.asarray(array).dtype.kind not in "iu" and np.asarray(array).size:
+                raise GraphError(f"{name} is of type {np.asarray(array).dtype}; expected whole numbers")
         if pairs.ndim != 2 or pairs.shape[0] != 2:
             raise GraphError(f"edges has shape {pairs.shape}; expected (2, M). Transpose an (M, 2) array with edges.T")
         counts = np.asarray(num_edges, dtype=np.int64)
+        if (counts < 0).any():
+            raise GraphError(f"num_edges holds {int(counts.min())}; expected 0 or more")
+        if weights is not None and np.asarray(weights).shape != (pairs.shape[1],):
+            raise GraphError(
+                f"weights has shape {np.asarray(weights).shape}; expected ({pairs.shape[1]},), as many as edges"
+            )
         if int(counts.sum()) != pairs.shape[1]:
             raise GraphError(f"num_edges adds up to {int(counts.sum())}, but edges holds {pairs.shape[1]} edges")
         if len(num_nodes) != len(counts):
             raise GraphError(f"num_nodes names {len(num_nodes)} graphs and num_edges {len(counts)}; expected as many")
+        if features is not None:
+            _check_features(features, num_nodes, counts)
         listing = EdgeListing(
             num_nodes=np.asarray(num_nodes, dtype=np.int64),
             counts=counts,
@@ -246,9 +258,10 @@ def _features_in_order(
         chosen = given.edge_attr[torch.from_numpy(canonical.first[edges] - row_start[index])]
         edge_of = torch.from_numpy(canonical.edge_of[rows])
         kept = edge_of >= 0
-        again = chosen[edge_of[kept] - edge_start[index]]
-        if not torch.equal(torch.nan_to_num(again), torch.nan_to_num(given.edge_attr[kept])):
-            clash = (torch.nan_to_num(again) != torch.nan_to_num(given.edge_attr[kept])).reshape(len(again), -1).any(1)
+        again, listed = chosen[edge_of[kept] - edge_start[index]], given.edge_attr[kept]
+        differs = (again != listed) & ~((again != again) & (listed != listed))  # NaN is the same as NaN
+        if bool(differs.any()):
+            clash = differs.flatten(1).any(1) if differs.dim() > 1 else differs
             row = int(torch.nonzero(kept)[int(torch.nonzero(clash)[0])]) + row_start[index]
             raise GraphError(
                 f"{_graph_name(index, len(features))}the edge between nodes {listing.source[row]} and "
@@ -258,6 +271,27 @@ def _features_in_order(
             )
         ordered.append(given._replace(edge_attr=chosen))
     return ordered
+
+
+def check_rows(features: Features, num_nodes: int, num_edges: int) -> None:
+    """Refuse features that do not have a row for each node, or for each listed edge."""
+    for name, value, rows, what in (
+        ("x", features.x, num_nodes, "nodes"),
+        ("pos", features.pos, num_nodes, "nodes"),
+        ("edge_attr", features.edge_attr, num_edges, "listed edges"),
+    ):
+        if value is not None and (value.dim() == 0 or value.shape[0] != rows):
+            raise GraphError(f"{name} has shape {tuple(value.shape)}; expected one row for each of the {rows} {what}")
+
+
+def _check_features(features: Sequence[Features], num_nodes: NDArray[np.integer], counts: Integers) -> None:
+    if len(features) != len(counts):
+        raise GraphError(f"features names {len(features)} graphs; expected {len(counts)}, one for each graph")
+    for index, given in enumerate(features):
+        try:
+            check_rows(given, int(num_nodes[index]), int(counts[index]))
+        except GraphError as error:
+            raise GraphError(f"graph {index}: {error}") from None
 
 
 def _graph_name(index: int, count: int) -> str:
@@ -293,12 +327,18 @@ def _check_node_numbers(listing: EdgeListing, owner: Integers) -> None:
 
 
 def _check_finite(listing: EdgeListing, owner: Integers) -> None:
-    if listing.weights is None or np.isfinite(listing.weights).all():
+    if listing.weights is None:
         return
-    row = int(np.argmin(np.isfinite(listing.weights)))
+    size = np.abs(listing.weights)
+    good = (size == 0) | ((size >= SMALLEST_WEIGHT) & (size <= LARGEST_WEIGHT))  # false for NaN
+    if good.all():
+        return
+    row = int(np.argmin(good))
+    remedy = "rescale the weights" if np.isfinite(size[row]) else "remove the edge or give it a weight"
     raise GraphError(
         f"{_graph_name(int(owner[row]), len(listing.counts))}edge ({listing.source[row]}, {listing.target[row]}) has "
-        f"weight {listing.weights[row]}; expected a finite number. Remove the edge or give it a weight"
+        f"weight {listing.weights[row]}; expected a finite number, 0 or of magnitude {SMALLEST_WEIGHT:g} to "
+        f"{LARGEST_WEIGHT:g}: {remedy}"
     )
 
 
@@ -342,9 +382,9 @@ def _merged_weights(
         row = order[starts[at]]
         raise GraphError(
             f"{_graph_name(int(owner[row]), len(listing.counts))}the edge between nodes {source[row]} and "
-            f"{target[row]} is listed with weights {smallest[at]:g} and {largest[at]:g}; an undirected edge has one "
-            "weight. Combine them first, e.g. torch_geometric.utils.to_undirected(edge_index, edge_weight, "
-            "reduce='add'), or (A + A.T) / 2 for a matrix"
+            f"{target[row]} is listed with weights {float(smallest[at])!r} and {float(largest[at])!r}; an undirected "
+            "edge has one weight. Combine them first, e.g. torch_geometric.utils.to_undirected(edge_index, "
+            "edge_weight, reduce='add'), or (A + A.T) / 2 for a matrix"
         )
     return largest
 

@@ -6,6 +6,9 @@ edges)``. Libraries are recognised without importing them, so that reading a mat
 
 from __future__ import annotations
 
+import operator
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -25,6 +28,7 @@ from pointset.points.graphs import (
     GraphArrays,
     Integers,
     arrays_from_listing,
+    check_rows,
 )
 
 ACCEPTED = (
@@ -53,8 +57,9 @@ def read_graphs(graphs: Iterable[Any]) -> GraphArrays:
     """Many graphs; an error names the position of the graph at fault."""
     if isinstance(graphs, GraphArrays):
         return graphs
-    if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Iterable) or hasattr(graphs, "edge_index"):
-        raise GraphError(f"got {type(graphs).__name__}; expected several graphs, each {ACCEPTED}")
+    if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Iterable) or _is_pyg(graphs):
+        remedy = ". Use batch.to_data_list()" if hasattr(graphs, "to_data_list") else ""
+        raise GraphError(f"got {type(graphs).__name__}; expected several graphs, each {ACCEPTED}{remedy}")
     raw: list[RawGraph] = []
     for index, graph in enumerate(graphs):
         try:
@@ -88,7 +93,7 @@ def _concatenate(parts: list[Integers]) -> Integers:
 def _read(graph: Any) -> RawGraph:
     if isinstance(graph, Graph):
         return RawGraph(graph.num_nodes, graph.edges[0], graph.edges[1], graph.weights, False, graph.features)
-    if hasattr(graph, "to_dict") and hasattr(graph, "edge_index"):
+    if _is_pyg(graph):
         return _from_pyg(graph)
     if hasattr(graph, "is_directed") and hasattr(graph, "adj"):
         return _from_networkx(graph)
@@ -99,6 +104,12 @@ def _read(graph: Any) -> RawGraph:
     if isinstance(graph, (np.ndarray, Tensor)):
         return _from_dense(graph)
     raise GraphError(f"got {_kind(graph)}; expected {ACCEPTED}")
+
+
+def _is_pyg(value: Any) -> bool:
+    """A PyG Data or Batch; not a dataset, which also answers to ``edge_index``."""
+    data = sys.modules.get("torch_geometric.data")  # what was never imported cannot have been passed
+    return data is not None and isinstance(value, data.Data)
 
 
 def _kind(value: Any) -> str:
@@ -118,7 +129,8 @@ def _from_pyg(data: Any) -> RawGraph:
     if edge_index is None:
         raise GraphError(
             "the PyG Data has no edge_index; expected a (2, m) tensor. For a graph without edges pass "
-            "edge_index=torch.empty(2, 0, dtype=torch.long)"
+            "edge_index=torch.empty(2, 0, dtype=torch.long); an adj_t comes back as edge_index by "
+            "torch.stack(data.adj_t.t().coo()[:2])"
         )
     edges = _integer_array(edge_index, "edge_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
@@ -129,30 +141,38 @@ def _from_pyg(data: Any) -> RawGraph:
         pos=_tensor(fields.get("pos")),
         y=_tensor(fields.get("y")),
     )
-    num_nodes = _number_of_nodes(fields.get("num_nodes"), features, edges)
-    _check_rows(features, num_nodes, edges.shape[1])
+    num_nodes = _number_of_nodes(data, fields, features)
+    check_rows(features, num_nodes, edges.shape[1])
     weight = fields.get("edge_weight")
     weights = None if weight is None else _weights(weight, edges.shape[1])
     return RawGraph(num_nodes, edges[0], edges[1], weights, True, features)
 
 
-def _number_of_nodes(given: Any, features: Features, edges: Integers) -> int:
-    if given is not None:
-        return int(given)
-    for rows in (features.x, features.pos):
-        if rows is not None:
-            return rows.shape[0] if rows.dim() else 0
-    return int(edges.max(initial=-1)) + 1
+def _number_of_nodes(data: Any, fields: dict[str, Any], features: Features) -> int:
+    """As PyG says it, which falls back on the largest node number where nothing else tells."""
+    given = fields.get("num_nodes")
+    if given is None:
+        if features.x is not None and features.x.dim():
+            return features.x.shape[0]  # what PyG would find, found faster
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it had to fall back
+            given = data.num_nodes
+    return _whole_number(given, "num_nodes")
 
 
-def _check_rows(features: Features, num_nodes: int, num_edges: int) -> None:
-    for name, value, rows, what in (
-        ("x", features.x, num_nodes, "nodes"),
-        ("pos", features.pos, num_nodes, "nodes"),
-        ("edge_attr", features.edge_attr, num_edges, "columns of edge_index"),
-    ):
-        if value is not None and (value.dim() == 0 or value.shape[0] != rows):
-            raise GraphError(f"{name} has shape {tuple(value.shape)}; expected one row for each of the {rows} {what}")
+def _whole_number(value: Any, name: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise GraphError(f"got {name}={value!r}; expected a whole number") from None
+    if isinstance(value, bool):
+        raise GraphError(f"got {name}={value!r}; expected a whole number")
+    if not 0 <= number <= MAX_NODES:
+        raise GraphError(
+            f"the graph has {name}={value!r}; expected 0 to {MAX_NODES}. If it was read off the largest node number, "
+            "renumber the nodes 0…n−1"
+        )
+    return number
 
 
 def _from_networkx(graph: Any) -> RawGraph:
@@ -188,34 +208,43 @@ def _stacked(values: list[Any], name: str) -> Tensor | None:
 
 
 def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
-    if isinstance(num_nodes, bool) or not isinstance(num_nodes, (int, np.integer)):
-        raise GraphError(
-            f"got a pair starting with {_kind(num_nodes)}; expected (num_nodes, edges) with a whole number"
-        )
-    if not 0 <= num_nodes <= MAX_NODES:
-        raise GraphError(f"got num_nodes={num_nodes}; expected 0 to {MAX_NODES}")
+    """``(num_nodes, edges)``: pairs in a sequence, (m, 2); or an array or tensor of shape (2, m) or (m, 2)."""
+    count = _whole_number(num_nodes, "num_nodes")
+    is_array = isinstance(edges, (np.ndarray, Tensor))
+    if not is_array and not isinstance(edges, (list, tuple)):
+        edges = list(edges) if isinstance(edges, Iterable) and not isinstance(edges, (str, bytes)) else edges
     pairs = _integer_array(edges, "edges")
     if pairs.size == 0:
-        pairs = pairs.reshape(2, 0)
-    elif pairs.ndim != 2 or 2 not in pairs.shape:
-        raise GraphError(f"edges has shape {pairs.shape}; expected pairs (m, 2) or PyG's (2, m)")
-    elif pairs.shape[0] != 2 or (pairs.shape == (2, 2) and not isinstance(edges, (np.ndarray, Tensor))):
-        pairs = pairs.T  # a Python list is a list of pairs; a 2 × 2 array follows PyG's (2, m)
-    return RawGraph(int(num_nodes), pairs[0], pairs[1], None, False)
+        nothing = np.zeros(0, dtype=np.int64)
+        return RawGraph(count, nothing, nothing, None, False)
+    if pairs.ndim != 2 or 2 not in (pairs.shape if is_array else pairs.shape[1:]):
+        raise GraphError(
+            f"edges has shape {pairs.shape}; expected pairs (m, 2){', or a (2, m) array' if is_array else ''}"
+        )
+    if is_array and pairs.shape == (2, 2) and not np.array_equal(pairs, pairs.T):
+        raise GraphError(
+            f"a 2 × 2 array of edges is ambiguous: {pairs.tolist()} can be read by rows or by columns. Pass a list of "
+            "pairs, or a PyG Data"
+        )
+    source, target = pairs if pairs.shape[0] == 2 and is_array else pairs.T
+    return RawGraph(count, source, target, None, False)
 
 
 def _from_sparse(matrix: Any) -> RawGraph:
     _check_square(matrix.shape)
     entries = matrix.tocoo(copy=True)
+    entries.data = _weights(entries.data, len(entries.data))  # before small integers overflow in a sum
     entries.sum_duplicates()  # scipy's own meaning of repeated coordinates
-    weights = _weights(entries.data, len(entries.data))
+    weights = entries.data
     return _from_entries(matrix.shape[0], entries.row.astype(np.int64), entries.col.astype(np.int64), weights)
 
 
 def _from_dense(matrix: NDArray[Any] | Tensor) -> RawGraph:
-    if isinstance(matrix, Tensor) and matrix.layout is not torch.strided:
-        matrix = matrix.to_dense()
     _check_square(matrix.shape)
+    if isinstance(matrix, Tensor) and matrix.layout is not torch.strided:
+        entries = matrix.detach().to_sparse(layout=torch.sparse_coo).coalesce()
+        source, target = entries.indices().numpy()
+        return _from_entries(matrix.shape[0], source, target, _real_array(entries.values(), "the adjacency matrix"))
     array = _real_array(matrix, "the adjacency matrix")
     source, target = np.nonzero(array)  # NaN is not zero, and is refused with its place later
     return _from_entries(array.shape[0], source, target, array[source, target])
@@ -270,6 +299,6 @@ def _tensor(value: Any) -> Tensor | None:
     if value is None or isinstance(value, Tensor):
         return value
     try:
-        return torch.as_tensor(value)
+        return torch.as_tensor(np.array(value) if isinstance(value, np.ndarray) else value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise GraphError(f"a feature of type {_kind(value)} cannot be read as a tensor: {error}") from None

@@ -18,12 +18,13 @@ from pointset.points.matrices import (
 )
 from pointset.points.memory import check_fits
 from pointset.points.point_set import PointSet
+from pointset.points.spectrum import relative_error_bound
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 _DENSE_COPIES = 5  # matrix, adjacency and what is between them
-_MARGIN = 4.0  # the weakest edge must stand out this much from the strongest non-edge
+_MARGIN = 4.0  # an edge must stand out this much from the largest possible error
 
 
 class Rebuilt(NamedTuple):
@@ -45,7 +46,9 @@ def to_graph(points: PointSet | Tensor, *, matrix: str | None = None) -> Data:
     Returns:
         A PyG ``Data`` with both directions of each edge in ``edge_index`` (sorted), features as they were, and
         ``reconstruction_error``, the largest difference between the points' inner products and the matrix of the graph
-        that comes out. Structure and whole-number weights are exact; real weights are as exact as the points' type.
+        that comes out. Structure and whole-number weights are exact; real weights are off by a few ε·max|λ| at most
+        (ε of the points' type) and come back in the points' type. Where that error could hide an edge or a whole
+        number, the points are refused.
 
     Raises:
         RankError: too much was left out by ``rank=k`` for the graph to be determined.
@@ -64,27 +67,32 @@ def to_graph(points: PointSet | Tensor, *, matrix: str | None = None) -> Data:
 def rebuild(points: PointSet) -> Rebuilt:
     """The adjacency matrix behind a point set, from its eigenpairs only."""
     function = matrix_named(points.matrix)
-    _check_truncation(points)
     _check_memory(points.num_nodes)
     wide = points.to(torch.float64)
     matrix = wide.inner_products()  # (n, n)
     if not torch.isfinite(matrix).all():
         raise GraphError("the eigenpairs contain NaN or infinity, so no graph can be rebuilt")
     noisy = function.adjacency(matrix, points.degrees)
+    largest = float(wide.eigenvalues.abs().max()) if points.rank else 0.0
+    bound = relative_error_bound(points.num_nodes, _cast_error(points.eigenvalues.dtype)) * largest
+    bound += points.truncation.spectral_error if points.truncation is not None else 0.0
+    error = _error_of_adjacency(points.matrix, bound, noisy, points.degrees)
     if points.weight_kind is WeightKind.REAL:
-        noise = _inverse_degrees(points.degrees, noisy) if points.degrees is not None else None
-        adjacency = _strongest(noisy, points.num_edges, noise)
-    elif points.weight_kind is WeightKind.INTEGER:
-        adjacency = noisy.round()
+        adjacency = _strongest(noisy, points, error)
     else:
-        adjacency = noisy.round().clamp(0, 1)
+        _check_rounding(points, float(error.max()) if error.numel() else 0.0, bound)
+        adjacency = noisy.round() if points.weight_kind is WeightKind.INTEGER else noisy.round().clamp(0, 1)
     rebuilt = _rebuilt(function, matrix, adjacency, points.weight_kind is not WeightKind.NONE)
-    _check_rebuilt(points, rebuilt, matrix)
+    _check_rebuilt(points, rebuilt, bound)
     return rebuilt
 
 
 def rebuild_from_coordinates(coordinates: Tensor, matrix: str) -> Rebuilt:
-    """The adjacency matrix behind SRD coordinates alone: nothing is known of weights, so they are kept unless all 1."""
+    """The adjacency matrix behind SRD coordinates alone.
+
+    Nothing is known of weights then: they are kept, unless all are whole numbers within the error. The normalised
+    adjacency matrix determines a graph only if it is unweighted, and is read as such.
+    """
     function = matrix_named(matrix)
     _check_memory(len(coordinates))
     wide = coordinates.to(torch.float64)
@@ -92,16 +100,22 @@ def rebuild_from_coordinates(coordinates: Tensor, matrix: str) -> Rebuilt:
     if not torch.isfinite(gram).all():
         raise GraphError("the coordinates contain NaN or infinity, so no graph can be rebuilt")
     noisy = function.adjacency(gram, None)
-    precision = torch.finfo(coordinates.dtype).eps if coordinates.dtype.is_floating_point else 2.0**-52
-    scale = float(gram.abs().max()) if gram.numel() else 0.0
-    tolerance = 16 * max(len(wide), 8) * precision * scale
-    adjacency = torch.where(noisy.abs() > tolerance, noisy, 0.0)
+    largest = float(gram.abs().sum(-1).max()) if gram.numel() else 0.0  # at least the largest eigenvalue
+    bound = relative_error_bound(len(wide), _cast_error(coordinates.dtype)) * largest
+    error = _error_of_adjacency(matrix, bound, noisy, None)
+    doubtful = (noisy.abs() > error) & (noisy.abs() < _MARGIN * error)
+    if bool(doubtful.any()):
+        raise GraphError(
+            f"an entry of {float(noisy[doubtful].abs().max()):.3g} can be an edge or rounding noise of coordinates of "
+            f"type {coordinates.dtype}; convert with more digits, or keep the PointSet, which knows the number of edges"
+        )
+    adjacency = torch.where(noisy.abs() > error, noisy, 0.0)
     whole = adjacency.round()
-    if bool(((adjacency - whole).abs() <= tolerance).all()):
+    if bool(((adjacency - whole).abs() <= error).all()) and bool((error < 0.25).all()):
         adjacency = whole
     weighted = not bool(((adjacency == 0) | (adjacency == 1)).all())
     rebuilt = _rebuilt(function, gram, adjacency, weighted)
-    if rebuilt.error > 100 * tolerance:
+    if rebuilt.error > 4 * bound or (weighted and matrix == NormalizedAdjacency.name):
         raise GraphError(
             f"the coordinates are not those of a graph under matrix={matrix!r}: the nearest graph's matrix differs by "
             f"{rebuilt.error:.3g}. Name the matrix that was decomposed with matrix=…"
@@ -115,15 +129,37 @@ def _check_memory(n: int) -> None:
     )
 
 
-def _check_truncation(points: PointSet) -> None:
-    if points.truncation is None:
+def _cast_error(dtype: torch.dtype) -> float:
+    """Relative precision that a cast from float64 left."""
+    return torch.finfo(dtype).eps if dtype.is_floating_point and dtype != torch.float64 else 0.0
+
+
+def _error_of_adjacency(matrix: str, bound: float, noisy: Tensor, degrees: Tensor | None) -> Tensor:
+    """How far each entry of A can be off, (n, n), where those of Z are off by at most ``bound``."""
+    n = len(noisy)
+    error = torch.full((n, n), bound, dtype=torch.float64)
+    if matrix == NormalizedAdjacency.name:  # A = D^½ Z D^½
+        known = noisy.abs().sum(-1) if degrees is None else degrees.to(torch.float64)
+        return error * (known.unsqueeze(-1) * known).sqrt()
+    if matrix == Augmented.name:  # the diagonal is Z_ii − ½ Σ_j Z_ij, where errors of a row add up as a vector does
+        error.diagonal().mul_(1 + max(n, 1) ** 0.5 / 2)
+    return error
+
+
+def _check_rounding(points: PointSet, error: float, bound: float) -> None:
+    """Rounding to whole numbers is exact while every entry is off by less than a half; a quarter leaves a margin."""
+    pattern_lost = points.matrix == NormalizedAdjacency.name and bound >= 0.25 / max(points.num_nodes, 1)
+    if error < 0.25 and not pattern_lost:
         return
-    # |Z − UΛUᵀ| is at most the spectral error in every entry: below half of the smallest step, rounding is still exact.
-    # An entry of the normalised matrix is at least 1/(n − 1); the augmented one's row sums add up √n errors.
-    n = points.num_nodes
-    step = {NormalizedAdjacency.name: 1 / max(n - 1, 1), Augmented.name: 1 / max(n, 1) ** 0.5}.get(points.matrix, 1.0)
-    exact = points.weight_kind is not WeightKind.REAL and points.truncation.spectral_error < step / 4
-    if not exact or (points.matrix == NormalizedAdjacency.name and points.weight_kind is not WeightKind.NONE):
+    _refuse_truncated(points)
+    raise GraphError(
+        f"in type {points.eigenvalues.dtype} the points give the graph's matrix only to about {max(error, bound):.2g}, "
+        "too coarse to tell whole numbers. Convert in float64, or divide very large weights by a common factor"
+    )
+
+
+def _refuse_truncated(points: PointSet) -> None:
+    if points.truncation is not None:
         raise RankError(
             f"these points keep {points.rank} eigenpairs and leave out eigenvalues up to "
             f"{points.truncation.spectral_error:.4g} in magnitude, so the graph is not determined by them. Convert "
@@ -131,28 +167,22 @@ def _check_truncation(points: PointSet) -> None:
         )
 
 
-def _inverse_degrees(degrees: Tensor, noisy: Tensor) -> Tensor:
-    """How noise is scaled: A = D^½ Z D^½ enlarges errors where degrees are large."""
-    root = degrees.to(noisy.dtype).clamp(min=torch.finfo(noisy.dtype).tiny).rsqrt()
-    return root.unsqueeze(-1) * root.unsqueeze(-2)
-
-
-def _strongest(noisy: Tensor, count: int, scale: Tensor | None) -> Tensor:
-    """Keep the ``count`` strongest entries on and above the diagonal, if they stand out from the rest."""
+def _strongest(noisy: Tensor, points: PointSet, error: Tensor) -> Tensor:
+    """Keep as many entries as there are edges, the strongest, if all stand out from the possible error."""
     node = torch.arange(len(noisy))
     above = node.unsqueeze(-1) <= node  # (n, n); torch.triu would start threads for tiny matrices
     upper = torch.where(above, (noisy + noisy.mT) / 2, 0.0)
-    strength = upper.abs() if scale is None else (upper * scale).abs()
-    order = strength.flatten().argsort(descending=True, stable=True)
-    kept = torch.zeros_like(upper).flatten()
-    kept[order[:count]] = upper.flatten()[order[:count]]
-    if 0 < count < len(order):
-        weakest, noise = (float(strength.flatten()[order[at]]) for at in (count - 1, count))
-        if weakest <= _MARGIN * noise:
-            raise GraphError(
-                f"the weakest of {count} edges ({weakest:.3g}) does not stand out from rounding noise ({noise:.3g}), "
-                "so the edges cannot be told from non-edges. Keep the points in float64, or rescale very small weights"
-            )
+    strength = torch.where(error > 0, upper.abs() / error, 0.0).flatten()
+    order = strength.argsort(descending=True, stable=True)[: points.num_edges]
+    if points.num_edges and (len(order) < points.num_edges or float(strength[order[-1]]) < _MARGIN):
+        _refuse_truncated(points)
+        weakest = float(upper.flatten()[order[-1]].abs()) if len(order) else 0.0
+        raise GraphError(
+            f"the weakest of {points.num_edges} edges ({weakest:.3g}) does not stand out from the rounding of points "
+            f"of type {points.eigenvalues.dtype}, so the edges cannot be told from non-edges. Convert in float64"
+        )
+    kept = torch.zeros_like(strength)
+    kept[order] = upper.flatten()[order]
     full = kept.view_as(upper)
     return torch.where(above, full, full.mT)
 
@@ -166,14 +196,12 @@ def _rebuilt(function: AdjacencyMatrixFunction, matrix: Tensor, adjacency: Tenso
     return Rebuilt(adjacency, edges, weights, error)
 
 
-def _check_rebuilt(points: PointSet, rebuilt: Rebuilt, matrix: Tensor) -> None:
-    scale = max(float(matrix.abs().max()), 1.0) if matrix.numel() else 1.0
+def _check_rebuilt(points: PointSet, rebuilt: Rebuilt, bound: float) -> None:
     found = rebuilt.edges.shape[1]
-    if found != points.num_edges or rebuilt.error > 0.25 * scale:
+    if found != points.num_edges or rebuilt.error > 4 * bound:
         raise GraphError(
             f"the points give a graph of {found} edges with error {rebuilt.error:.3g}, but were made from one of "
-            f"{points.num_edges} edges; they were changed since, or their type {points.eigenvalues.dtype} is too "
-            "coarse for this graph. Keep them in float64"
+            f"{points.num_edges} edges; they were changed since"
         )
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pointset.errors import MatrixError
 from pointset.points.graphs import WeightKind
+
+
+def check_floating_point(dtype: torch.dtype) -> None:
+    """Refuse a type that cannot hold eigenpairs."""
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise MatrixError(f"got dtype {dtype!r}; expected a floating-point type such as torch.float32")
 
 
 class Truncation(NamedTuple):
@@ -64,7 +70,7 @@ class PointSet:
     @property
     def is_positive_semidefinite(self) -> bool:
         """Whether no eigenvalue is negative, so that SRD exists."""
-        return bool((self.eigenvalues > 0).all())
+        return bool((self.eigenvalues >= 0).all())
 
     def coordinates(self) -> Tensor:
         """SRD coordinates Q = U diag(√Λ), (n, r), with Q Qᵀ = Z (Definition 2.2).
@@ -94,13 +100,48 @@ class PointSet:
         values, counts = torch.unique_consecutive(self.eigenvalues, return_counts=True)
         return [Eigenspace(value, count) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
 
-    def to(self, dtype: torch.dtype) -> PointSet:
-        """The same points with eigenpairs of another floating-point type; features are left as they are."""
-        if not dtype.is_floating_point:
-            raise MatrixError(f"got dtype {dtype}; expected a floating-point type such as torch.float32")
+    def to(
+        self,
+        target: torch.dtype | torch.device | str | None = None,
+        *,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+        non_blocking: bool = False,
+    ) -> PointSet:
+        """The same points with eigenpairs of another floating-point type, or with everything on another device.
+
+        Takes a type or a device, by position or by name, as tensors do. Features keep their type.
+        """
+        if isinstance(target, torch.dtype):
+            dtype = target
+        elif target is not None:
+            device = target
+        moved = self
+        if device is not None:
+            moved = self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        if dtype is None:
+            return moved
+        check_floating_point(dtype)
         return dataclasses.replace(
-            self, eigenvalues=self.eigenvalues.to(dtype), eigenvectors=self.eigenvectors.to(dtype)
+            moved, eigenvalues=moved.eigenvalues.to(dtype), eigenvectors=moved.eigenvectors.to(dtype)
         )
+
+    def cpu(self) -> PointSet:
+        """Everything in main memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: int | None = None) -> PointSet:
+        """Everything on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def pin_memory(self) -> PointSet:
+        """Everything in page-locked memory, for DataLoader(pin_memory=True)."""
+        return self._mapped(lambda tensor: tensor.pin_memory())
+
+    def _mapped(self, function: Callable[[Tensor], Tensor]) -> PointSet:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        moved: dict[str, Any] = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
+        return dataclasses.replace(self, **moved)
 
     def __repr__(self) -> str:
         features = [f"{name}={list(value.shape)}" for name in ("x", "edge_attr", "pos", "y")
@@ -110,3 +151,7 @@ class PointSet:
         if self.truncation is not None:
             parts.append(f"truncated (‖Z − UΛUᵀ‖₂ = {self.truncation.spectral_error:.3g})")
         return f"PointSet({', '.join(parts)})"
+
+
+# torch.load then takes saved PyG graphs with points under weights_only=True: plain data, no code runs.
+torch.serialization.add_safe_globals([PointSet, Truncation, WeightKind])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pointset.errors import RankError
+from pointset.errors import MatrixError, RankError
 from pointset.points.graphs import Floats, GraphArrays, Integers
 from pointset.points.matrices import AdjacencyMatrixFunction
 from pointset.points.memory import check_fits
 from pointset.points.sparse import adjacency_matrix, largest_pairs
-from pointset.points.spectrum import decompose
+from pointset.points.spectrum import decompose, relative_error_bound
 from pointset.progress import progress_bar
 
 _STACK_BYTES = 16 * 2**20  # a stack of matrices that stays near the cache; more graphs at once gain nothing
@@ -49,10 +49,11 @@ def solve_in_order(
     *,
     workers: int | None = None,
     progress: bool | None = None,
-) -> Iterator[Solved]:
+) -> Generator[Solved, None, None]:
     """Yield the eigenpairs of all graphs, a stack at a time, in an order that depends on the graphs only."""
-    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1):
-        raise RankError(f"got rank={rank!r}; expected a whole number of at least 1, or None for all eigenpairs")
+    check_rank(rank)
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise RankError(f"got workers={workers!r}; expected a whole number of at least 1, or None for all cores")
     function.check(graphs)
     rank = None if rank is None else int(rank)
     _check_memory(graphs, rank)
@@ -62,12 +63,19 @@ def solve_in_order(
     def solve(stack: Integers) -> Solved:
         if _is_sparse(int(graphs.num_nodes[stack[0]]), rank):
             return _solve_sparse(graphs, function, int(stack[0]), rank or 0, progress)
-        return _solve_dense(graphs, edge_start, function, stack, rank)
+        matrices = function.dense(_stacked_adjacency(graphs, edge_start, stack))
+        return _solved(stack, matrices, rank, weighted=graphs.weights is not None)
 
     with progress_bar("Decomposing", len(graphs), show=progress) as advance:
         for solved in _in_order(solve, stacks, workers or default_workers()):
             advance(len(solved.graphs))
             yield solved
+
+
+def check_rank(rank: object) -> None:
+    """Refuse what is neither None nor a positive whole number."""
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1):
+        raise RankError(f"got rank={rank!r}; expected a whole number of at least 1, or None for all eigenpairs")
 
 
 def default_workers() -> int:
@@ -126,15 +134,13 @@ def _single_threaded() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _solve_dense(
-    graphs: GraphArrays, edge_start: Integers, function: AdjacencyMatrixFunction, stack: Integers, rank: int | None
-) -> Solved:
-    return _solved(stack, function.dense(_stacked_adjacency(graphs, edge_start, stack)), rank)
-
-
-def _solved(stack: Integers, matrices: torch.Tensor, rank: int | None) -> Solved:
+def _solved(stack: Integers, matrices: torch.Tensor, rank: int | None, *, weighted: bool) -> Solved:
     """Eigenpairs of a stack of matrices (B, n, n)."""
     spectra = decompose(matrices, rank)
+    if weighted and matrices.numel():
+        entries = matrices.abs()
+        smallest = torch.where(entries > 0, entries, torch.inf).amin((-1, -2))
+        _check_resolved(stack, matrices.shape[-1], smallest.numpy(), spectra.eigenvalues.abs().amax(-1).numpy())
     values = torch.masked_select(spectra.eigenvalues, spectra.kept)
     vectors = torch.masked_select(spectra.eigenvectors, spectra.kept.unsqueeze(1))  # (n, r) blocks, row by row
     count = len(stack)
@@ -153,6 +159,18 @@ def _solved(stack: Integers, matrices: torch.Tensor, rank: int | None) -> Solved
         values.numpy(),
         vectors.numpy(),
     )
+
+
+def _check_resolved(stack: Integers, n: int, smallest: Floats, largest: Floats) -> None:
+    """Refuse weights so far apart that the small ones drown in the rounding errors of the large ones."""
+    lost = smallest < 4 * relative_error_bound(n) * largest
+    if lost.any():
+        at = int(np.argmax(lost))
+        raise MatrixError(
+            f"graph {stack[at]}: an entry of its matrix is {smallest[at]:.3g} and its largest eigenvalue "
+            f"{largest[at]:.3g}; that is too far apart for double precision, and the small weights would be lost. "
+            "Remove the smallest weights, or bring them nearer to each other (for example by their logarithms)"
+        )
 
 
 def _stacked_adjacency(graphs: GraphArrays, edge_start: Integers, stack: Integers) -> torch.Tensor:
@@ -178,7 +196,7 @@ def _solve_sparse(
     touched = np.flatnonzero(np.diff(matrix.indptr))
     part = matrix[touched][:, touched]
     if not _is_sparse(len(touched), rank):
-        solved = _solved(np.array([index]), torch.from_numpy(part.toarray()).unsqueeze(0), rank)
+        solved = _solved(np.array([index]), torch.from_numpy(part.toarray()).unsqueeze(0), rank, weighted=True)
         return solved._replace(vectors=_spread(solved.vectors, touched, matrix.shape[0]))
     with progress_bar(f"Lanczos on {len(touched):,} nodes", None, show=progress) as advance:
         found = largest_pairs(part, rank, advance)

@@ -20,6 +20,7 @@ from pointset.progress import Advance
 _SOLVER_TOLERANCE = 1e-8  # relative residual; the error of an eigenvalue is about its square over the gap
 _SAME_EIGENVALUE = 1e-7  # relative; above the solver's error, below gaps worth telling apart in a truncated spectrum
 _KRYLOV_DIMENSION = 64  # vectors held at least; fewer restarts than scipy's default, and 0.5 GB at a million nodes
+_MOST_RESTARTS = 300  # a spectrum that is not resolved by then lies too densely for this method
 _EXTRA = 64  # how many pairs beyond k an eigenspace at the boundary may ask for
 
 
@@ -66,9 +67,9 @@ def largest_pairs(matrix: scipy.sparse.csr_array, k: int, advance: Advance | Non
         values, vectors = _rayleigh_ritz(matrix, np.column_stack([vectors, directions[:, missing]]))
         if len(values) >= k + _EXTRA:
             raise RankError(
-                f"rank={k}: the eigenvalue {more[0]:.6g} at the boundary occurs more than {_EXTRA} times, so the pairs "
-                "cannot be cut there without splitting an eigenspace. A graph of many components repeats its extremal "
-                "eigenvalues: take its largest component, or choose another rank or matrix"
+                f"rank={k}: the eigenvalue {more[missing][0]:.6g} at the boundary occurs more than {_EXTRA} times, so "
+                "the pairs cannot be cut there without splitting an eigenspace. A graph of many components repeats its "
+                "extremal eigenvalues: take its largest component, or choose another rank or matrix"
             )
         ask = min(2 * ask, 16) if missing.all() else 1
     kept = np.abs(values) > zero
@@ -93,7 +94,9 @@ def _solve(
         return np.asarray(matrix @ flat - found @ (values * (found.T @ flat)))
 
     n = matrix.shape[0]
-    start = np.random.default_rng(0).standard_normal(n)
+    # A start of its own for each call: Lanczos sees of an eigenspace only what its start vector has of it, and after
+    # deflation the first start has nothing left there, so that missing copies would stay unseen.
+    start = np.random.default_rng(found.shape[1]).standard_normal(n)
     start -= found @ (found.T @ start)
     operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
     try:
@@ -104,7 +107,7 @@ def _solve(
             v0=start,
             ncv=min(n, max(2 * k + 1, _KRYLOV_DIMENSION)),
             tol=_SOLVER_TOLERANCE,
-            maxiter=3000,
+            maxiter=_MOST_RESTARTS,
         )
     except scipy.sparse.linalg.ArpackError as error:
         raise ConvergenceError(

@@ -24,6 +24,15 @@ def spectral_tolerance(n: int, largest: Tensor) -> Tensor:
     return _SAFETY * max(n, _SMALLEST_N) * torch.finfo(torch.float64).eps * largest
 
 
+def relative_error_bound(n: int, precision: float = 0.0) -> float:
+    """Bound of |(UΛUᵀ − Z)_ij| / max|λ|: the solver's error, the averaging, and a cast.
+
+    Rows of U have length at most 1, so casting Λ and U to a type of relative precision ε changes an entry by at most
+    about 2ε·max|λ|; solver and averaging stay within the tolerance above.
+    """
+    return 2 * precision + 10 * max(n, _SMALLEST_N) * torch.finfo(torch.float64).eps
+
+
 class Spectra(NamedTuple):
     """Eigenpairs of B matrices of one size, in ascending order of λ."""
 

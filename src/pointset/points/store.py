@@ -16,7 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +32,7 @@ from pointset.points.solve import Solved, solve_in_order
 _VERSION = 1  # of the layout and of the numerics: raise it when eigenpairs of the same graph would come out differently
 _DESCRIPTION = "entry.json"
 _FILES = {"index": "index.i64", "errors": "errors.f64", "values": "values.f64", "vectors": "vectors.f64"}
+_ATTEMPTS = 2  # to open or write, where another process discards a damaged entry at the same moment
 _ABANDONED_AFTER_SECONDS = 24 * 3600
 
 
@@ -62,10 +63,11 @@ class PointStore:
     ) -> Eigenpairs:
         """The eigenpairs of these graphs, from disk where they are there, computed and kept otherwise."""
         entry = self.folder / self.key(graphs, matrix=matrix, rank=rank)
-        found = self._open(entry, len(graphs))
-        if found is not None:
-            return found
-        self._write(entry, graphs, matrix, rank, workers, progress)
+        for _ in range(_ATTEMPTS):
+            found = self._open(entry, len(graphs))
+            if found is not None:
+                return found
+            self._write(entry, graphs, matrix, rank, workers, progress)
         found = self._open(entry, len(graphs))
         if found is None:
             raise PointsetError(f"the eigenpairs just written to {entry} cannot be read back; check the disk")
@@ -73,7 +75,9 @@ class PointStore:
 
     def key(self, graphs: GraphArrays, *, matrix: str = DEFAULT_MATRIX, rank: int | None = None) -> str:
         """The name of the entry that holds the eigenpairs of these graphs."""
-        digest = hashlib.sha256(json.dumps([_VERSION, matrix_named(matrix).name, rank]).encode())
+        kept = None if rank is None else int(rank)
+        sizes = [len(graphs), graphs.edges.shape[1], graphs.weights is not None]
+        digest = hashlib.sha256(json.dumps([_VERSION, matrix_named(matrix).name, kept, *sizes]).encode())
         for array in (graphs.num_nodes, graphs.num_edges, graphs.edges):
             digest.update(np.ascontiguousarray(array, dtype="<i8").data)
         if graphs.weights is not None:
@@ -89,14 +93,16 @@ class PointStore:
             if not entry.exists():  # another process put it aside between the two looks
                 return None
             reason = "a file is missing"
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except OSError as error:  # the disk or the system, not the entry
+            raise PointsetError(f"cannot read the eigenpairs in {entry}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError) as error:
             reason = str(error)
         warnings.warn(
             f"the eigenpairs in {entry} are damaged ({reason}); they are put aside and computed again",
             StoreWarning,
             stacklevel=4,
         )
-        _discard(entry)
+        _discard(entry, count)
         return None
 
     def _write(
@@ -118,8 +124,11 @@ class PointStore:
                 "the environment variable POINTSET_CACHE"
             ) from None
         try:
-            solved = solve_in_order(graphs, matrix_named(matrix), rank, workers=workers, progress=progress)
-            _write_files(temporary, graphs, solved)
+            # closing: a failed write must end the solver now, and give back its setting of threads
+            with closing(
+                solve_in_order(graphs, matrix_named(matrix), rank, workers=workers, progress=progress)
+            ) as solved:
+                _write_files(temporary, graphs, solved)
             temporary.rename(entry)
         except OSError as error:
             if not entry.exists():  # otherwise another writer came first with the same content
@@ -196,11 +205,16 @@ def _mapped(path: Path, dtype: str) -> NDArray[Any]:
     return np.memmap(path, dtype=dtype, mode="r")
 
 
-def _discard(entry: Path) -> None:
-    """Rename first: the rename is atomic, so two processes that notice the damage do not trip over each other."""
+def _discard(entry: Path, count: int) -> None:
+    """Rename first: the rename is atomic, so two processes that notice the damage do not trip over each other.
+
+    What was renamed is looked at once more: between the two steps another process may have repaired the entry.
+    """
     aside = Path(tempfile.mkdtemp(prefix=f".{entry.name[:16]}.", suffix=".damaged", dir=entry.parent))
-    with suppress(OSError):  # the other process was first
+    with suppress(OSError, ValueError, KeyError, TypeError):  # gone already, or damaged indeed
         entry.rename(aside / "entry")
+        _read_entry(aside / "entry", count)
+        (aside / "entry").rename(entry)
     shutil.rmtree(aside, ignore_errors=True)
 
 

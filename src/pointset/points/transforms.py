@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Literal
 
 import torch
@@ -13,6 +14,8 @@ from pointset.errors import MatrixError, did_you_mean
 from pointset.points.convert import to_points
 from pointset.points.encodings import ENCODINGS
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
+from pointset.points.point_set import check_floating_point
+from pointset.points.solve import check_rank
 
 
 class ToPoints(BaseTransform):
@@ -24,6 +27,8 @@ class ToPoints(BaseTransform):
     def __init__(
         self, matrix: str = DEFAULT_MATRIX, rank: int | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
+        check_floating_point(dtype)
+        check_rank(rank)
         self.matrix = matrix_named(matrix).name
         self.rank = rank
         self.dtype = dtype
@@ -34,8 +39,8 @@ class ToPoints(BaseTransform):
         return data
 
     def __repr__(self) -> str:
-        rank = "" if self.rank is None else f", rank={self.rank}"
-        return f"ToPoints(matrix={self.matrix!r}{rank})"
+        # PyG tells by it whether a processed dataset is still the one asked for, so it says everything.
+        return f"ToPoints(matrix={self.matrix!r}, rank={self.rank}, dtype={self.dtype})"
 
 
 class AddEncoding(BaseTransform):
@@ -66,6 +71,10 @@ class AddEncoding(BaseTransform):
             )
         if on not in (None, "nodes", "edges", "pairs"):
             raise MatrixError(f"got on={on!r}; expected 'nodes', 'edges' or 'pairs'")
+        try:
+            inspect.signature(ENCODINGS[name]).bind(None, **arguments)
+        except TypeError as error:
+            raise MatrixError(f"the encoding {name!r} got {arguments or 'no arguments'}: {error}") from None
         self.name, self.on, self.attribute, self.arguments = name, on, attribute or name, arguments
 
     def forward(self, data: Data) -> Data:
@@ -81,7 +90,8 @@ class AddEncoding(BaseTransform):
         return data
 
     def __repr__(self) -> str:
-        return f"AddEncoding({', '.join([repr(self.name), *(f'{k}={v!r}' for k, v in self.arguments.items())])})"
+        settings = {"on": self.on, "attribute": self.attribute, **self.arguments}
+        return f"AddEncoding({', '.join([repr(self.name), *(f'{key}={value!r}' for key, value in settings.items())])})"
 
 
 def _values(encoding: Tensor, place: str, data: Data) -> Tensor:
