@@ -378,12 +378,12 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_behind(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, time\n"
         "from pointset.cli.main import run\n"
-        "from pointset.points import point_files\n"
+        "from pointset.points import point_file_writer\n"
         "def interrupted(tensors, path, metadata):\n"
         "    path.write_bytes(b'half a file')\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"
-        "point_files.save_file = interrupted\n"
+        "point_file_writer.save_file = interrupted\n"
         "sys.argv = ['pointset', 'convert', 'graphs.g6', 'out.safetensors']\n"
         "run()"
     )

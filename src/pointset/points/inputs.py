@@ -208,7 +208,10 @@ def _stacked(values: list[Any], name: str) -> Tensor | None:
 
 
 def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
-    """``(num_nodes, edges)``: pairs in a sequence, (m, 2); or an array or tensor of shape (2, m) or (m, 2)."""
+    """``(num_nodes, edges)``: a sequence of pairs; or a tensor or array, (2, m) or (m, 2).
+
+    Of the 2 × 2 ones a tensor is PyG's (2, m), and an array is refused: numpy has no custom to go by.
+    """
     count = _whole_number(num_nodes, "num_nodes")
     is_array = isinstance(edges, (np.ndarray, Tensor))
     if not is_array and not isinstance(edges, (list, tuple)):
@@ -221,10 +224,10 @@ def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
         raise GraphError(
             f"edges has shape {pairs.shape}; expected pairs (m, 2){', or a (2, m) array' if is_array else ''}"
         )
-    if is_array and pairs.shape == (2, 2) and not np.array_equal(pairs, pairs.T):
+    if isinstance(edges, np.ndarray) and pairs.shape == (2, 2) and not np.array_equal(pairs, pairs.T):
         raise GraphError(
             f"a 2 × 2 array of edges is ambiguous: {pairs.tolist()} can be read by rows or by columns. Pass a list of "
-            "pairs, or a PyG Data"
+            "pairs (edges.tolist()), or a (2, m) tensor"
         )
     source, target = pairs if pairs.shape[0] == 2 and is_array else pairs.T
     return RawGraph(count, source, target, None, False)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pointset.datasets.graph_files.records import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError
@@ -61,8 +63,8 @@ def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
             file.write(line_of_graph(graph) + b"\n")
 
 
-def graph_of_line(line: bytes) -> tuple[int, Integers]:
-    """(num_nodes, edges) of one graph6 or sparse6 line without header.
+def graph_of_line(line: bytes) -> tuple[int, Tensor]:
+    """(num_nodes, edges (2, m)) of one graph6 or sparse6 line without header.
 
     Raises:
         GraphError: the line is not of the format.
@@ -81,8 +83,10 @@ def graph_of_line(line: bytes) -> tuple[int, Integers]:
     if is_sparse:
         from pointset.datasets.graph_files.sparse6 import edges_of_line
 
-        return counted.num_nodes, edges_of_line(line, counted.num_nodes)
-    return counted.num_nodes, _edges(counted)
+        edges = edges_of_line(line, counted.num_nodes)
+    else:
+        edges = _edges(counted)
+    return counted.num_nodes, torch.from_numpy(edges)
 
 
 def _node_count(body: bytes) -> _Counted:
