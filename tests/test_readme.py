@@ -1,0 +1,77 @@
+"""What the README shows works as it is printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from torch_geometric.utils import from_networkx
+
+import pointset
+
+REPOSITORY = Path(__file__).parents[1]
+README = (REPOSITORY / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_graph_to_points_and_back_is_shown_by_line_20(capsys: pytest.CaptureFixture[str]) -> None:
+    first = "\n".join(README.splitlines()[:20])
+    assert "pointset.to_points(graph)" in first and "pointset.to_graph(points)" in first
+    names: dict[str, object] = {}
+    exec(blocks("python")[0], names)
+    printed = capsys.readouterr().out
+    assert printed.startswith("PointSet(num_nodes=34, num_edges=78, rank=33, matrix='laplacian')")
+    same, graph = names["same"], names["graph"]
+    assert pointset.is_same_graph(same, graph)
+    assert same.reconstruction_error < 1e-12  # type: ignore[attr-defined]
+
+
+def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = nx.karate_club_graph()
+
+    def dataset(root: str, name: str, transform: object) -> object:
+        return transform(from_networkx(graph))  # type: ignore[operator]
+
+    names = {
+        "pointset": pointset,
+        "graph": graph,
+        "graphs": [nx.path_graph(5), graph],
+        "data": from_networkx(graph),
+        "a": pointset.to_points(graph),
+        "b": pointset.to_points(graph),
+        "TUDataset": dataset,
+        "root": "data",
+    }
+    exec(blocks("python")[1], names)
+    assert (tmp_path / "cache").is_dir()
+
+
+def test_the_shell_examples_run(tmp_path: Path) -> None:
+    nx.write_graph6(nx.petersen_graph(), tmp_path / "molecules.g6", header=False)
+    commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("pointset ")]
+    assert len(commands) >= 3
+    for command in commands:
+        run = [
+            sys.executable,
+            "-c",
+            "from pointset.cli.main import run; run()",
+            *shlex.split(command, comments=True)[1:],
+        ]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "first.png").exists() and any((tmp_path / "back").glob("*.graphml"))
+
+
+def test_every_linked_file_exists_and_the_page_is_short() -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", README):
+        assert (REPOSITORY / link).exists(), link
+    assert len(README.splitlines()) < 150
