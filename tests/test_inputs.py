@@ -286,7 +286,7 @@ def test_networkx_attributes_are_kept() -> None:
 def test_reading_pyg_gives_no_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pointset.to_points(from_networkx(nx.karate_club_graph()))
+        assert pointset.to_points(from_networkx(nx.karate_club_graph())).num_nodes == 34
 
 
 NUMBERS = st.integers(-3, 40) | st.integers(2**40) | st.floats()

@@ -39,10 +39,6 @@ class FileFormatError(PointsetError, ValueError):
     """A file is not of the format that its name promises, or is damaged."""
 
 
-class SpecError(PointsetError, ValueError):
-    """A model was asked for that does not exist, or features do not fit the model's spec."""
-
-
 class MissingExtraError(PointsetError, ImportError):
     """An optional dependency is not installed."""
 

@@ -9,10 +9,10 @@ for none, and ``x.0``, ``x.1``, … are the blocks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from pointset.errors import FileFormatError
 from pointset.points.graphs import MAX_NODES, Integers, WeightKind
+from pointset.points.lazy import LazySequence
 from pointset.points.matrices import MATRICES
 from pointset.points.point_file_writer import COUNTS, FIELDS, FORMAT, SCALAR_Y, VERSION, checksum_of, write_points
 from pointset.points.point_set import PointSet, Truncation
@@ -43,7 +44,7 @@ class _Block(NamedTuple):
         return self.values[int(self.block[graph])][start : start + int(self.rows[graph])].clone()
 
 
-class PointsInFile(Sequence[PointSet]):
+class PointsInFile(LazySequence[PointSet]):
     """The point sets of a file; each :class:`PointSet` is made when it is asked for."""
 
     def __init__(self, counts: dict[str, Integers], matrices: list[str], truncation: Tensor, fields: dict[str, _Block]):
@@ -70,26 +71,15 @@ class PointsInFile(Sequence[PointSet]):
     def __len__(self) -> int:
         return len(self.num_nodes)
 
-    @overload
-    def __getitem__(self, index: int) -> PointSet: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[PointSet]: ...
-    def __getitem__(self, index: int | slice) -> PointSet | list[PointSet]:
-        if isinstance(index, slice):
-            return [self._point_set(i) for i in range(*index.indices(len(self)))]
-        return self._point_set(range(len(self))[index])
-
-    def __iter__(self) -> Iterator[PointSet]:
-        return map(self._point_set, range(len(self)))
-
-    def _point_set(self, graph: int) -> PointSet:
-        count = {name: int(values[graph]) for name, values in self._counts.items()}
-        value = {name: block.of(graph) for name, block in self._fields.items()}
+    def item(self, position: int) -> PointSet:
+        """One point set, copied out of the file's arrays."""
+        count = {name: int(values[position]) for name, values in self._counts.items()}
+        value = {name: block.of(position) for name, block in self._fields.items()}
         eigenvalues, eigenvectors = value.pop("eigenvalues"), value.pop("eigenvectors")
         edge_index, y = value.pop("edge_index"), value.pop("y")
         if eigenvalues is None or eigenvectors is None:  # _check_fields has made sure of both
-            raise FileFormatError(f"graph {graph} has no eigenpairs")
-        left_out = self._truncation[graph].tolist()
+            raise FileFormatError(f"graph {position} has no eigenpairs")
+        left_out = self._truncation[position].tolist()
         return PointSet(
             eigenvalues=eigenvalues,
             eigenvectors=eigenvectors.view(count["num_nodes"], count["ranks"]),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.points.graphs import Floats, GraphArrays, Integers, WeightKind
+from pointset.points.lazy import LazySequence
 from pointset.points.matrices import NormalizedAdjacency
 from pointset.points.point_set import PointSet, Truncation
 from pointset.points.solve import Solved
@@ -55,7 +55,7 @@ class Eigenpairs:
         return cls(ranks, value_start, vector_start, errors[0], errors[1], errors[2], values, vectors)
 
 
-class PointSets(Sequence[PointSet]):
+class PointSets(LazySequence[PointSet]):
     """A sequence of point sets that share flat arrays; each :class:`PointSet` is made when it is asked for."""
 
     def __init__(self, graphs: GraphArrays, eigenpairs: Eigenpairs, matrix: str, dtype: torch.dtype = torch.float64):
@@ -80,37 +80,26 @@ class PointSets(Sequence[PointSet]):
     def __repr__(self) -> str:
         return f"PointSets({len(self)} graphs, matrix={self.matrix!r})"
 
-    @overload
-    def __getitem__(self, index: int) -> PointSet: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[PointSet]: ...
-    def __getitem__(self, index: int | slice) -> PointSet | list[PointSet]:
-        if isinstance(index, slice):
-            return [self._point_set(i) for i in range(*index.indices(len(self)))]
-        return self._point_set(range(len(self))[index])
-
-    def __iter__(self) -> Iterator[PointSet]:
-        return (self._point_set(index) for index in range(len(self)))
-
-    def _point_set(self, index: int) -> PointSet:
+    def item(self, position: int) -> PointSet:
+        """One point set, copied out of the flat arrays."""
         pairs, graphs = self.eigenpairs, self.graphs
-        n, r = int(graphs.num_nodes[index]), int(pairs.ranks[index])
-        value, vector = int(pairs.value_start[index]), int(pairs.vector_start[index])
-        x, edge_attr, pos, y = graphs.features_of(index)
-        kind = WeightKind(int(graphs.weight_kind[index]))
+        n, r = int(graphs.num_nodes[position]), int(pairs.ranks[position])
+        value, vector = int(pairs.value_start[position]), int(pairs.vector_start[position])
+        x, edge_attr, pos, y = graphs.features_of(position)
+        kind = WeightKind(int(graphs.weight_kind[position]))
         return PointSet(
             eigenvalues=self._tensor(pairs.values[value : value + r]),
             eigenvectors=self._tensor(pairs.vectors[vector : vector + n * r]).view(n, r),
             matrix=self.matrix,
-            num_edges=int(graphs.num_edges[index]),
+            num_edges=int(graphs.num_edges[position]),
             weight_kind=kind,
             x=x,
-            edge_index=None if edge_attr is None else torch.from_numpy(self._edges(index).copy()),
+            edge_index=None if edge_attr is None else torch.from_numpy(self._edges(position).copy()),
             edge_attr=edge_attr,
             pos=pos,
             y=y,
-            degrees=self._degrees(index, n) if self.matrix == NormalizedAdjacency.name and kind else None,
-            truncation=self._truncation(index),
+            degrees=self._degrees(position, n) if self.matrix == NormalizedAdjacency.name and kind else None,
+            truncation=self._truncation(position),
         )
 
     def _tensor(self, part: NDArray[np.floating]) -> Tensor:
