@@ -398,3 +398,12 @@ def test_a_folder_without_permission_is_an_error_not_a_traceback(tmp_path: Path)
     (tmp_path / "locked").mkdir(mode=0o500)
     _, warned = invoke("convert", "graphs.g6", "locked/out.csv", code=1)
     assert "Permission denied" in warned
+
+
+def test_a_folder_is_not_named_like_a_file(tmp_path: Path) -> None:
+    (tmp_path / "there.g6").mkdir()
+    for name in ("there.g6", "new.graphml/"):
+        _, warned = invoke("convert", "graphs.g6", name, code=2)
+        assert "folder" in warned
+    invoke("convert", "graphs.g6", "plain/", code=0)
+    assert any((tmp_path / "plain").glob("*.graphml"))

@@ -322,7 +322,7 @@ def test_labels_are_names_so_counting_from_one_is_no_matter(tmp_path: Path) -> N
 def test_columns_in_any_order_any_case_and_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", "\ufeffWeight, Target ,SOURCE,Label\n2.5,b,a,hello\n", "utf-8")
     record = read_all(path)[0]
-    assert record.ignored == ("label",)
+    assert record.ignored == ("label", "node names (nodes are numbered from 0)")
     assert record.graph.weights.tolist() == [2.5]
 
 
@@ -414,7 +414,7 @@ def test_graphml_from_another_tool(tmp_path: Path) -> None:
     assert record.graph.features.x.tolist() == [[1.5], [2.5], [3.5]]
     assert record.graph.weights.tolist() == [3.0]  # the key's default
     assert record.graph.edges.tolist() == [[0], [2]]
-    assert record.ignored == ("label",)
+    assert record.ignored == ("label", "node names (nodes are numbered from 0)")
     bare = f"<graphml>{KEYS}{body}</graphml>"  # some tools forget the namespace
     assert graphs_of(write_text(tmp_path / "b.graphml", bare))[0].num_nodes == 3
 
@@ -683,3 +683,21 @@ def test_a_graph_that_the_solver_cannot_take_is_found_among_the_others(monkeypat
     assert solved.names == ["g1"]
     assert solved.points[0].eigenvalues.dtype == torch.float32
     assert solved.problems == [("g0", "more than 64 times")]
+
+
+def test_whole_number_names_are_ordered_and_must_not_collide(tmp_path: Path) -> None:
+    nodes = "".join(f'<node id="{n}"/>' for n in (2, 0, 10))
+    body = f'<graph edgedefault="undirected">{nodes}<edge source="10" target="0"/></graph>'
+    record = read_all(write_text(tmp_path / "a.graphml", graphml(body, "")))[0]
+    assert record.graph.edges.tolist() == [[0], [2]]
+    record = read_all(write_text(tmp_path / "a.csv", "source,target\n01,2\n1,2\n"))[0]
+    assert record.problem is not None and "'01' and '1' are the same number" in record.problem
+
+
+def test_a_broken_link_in_a_folder_is_a_problem(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    write_text(folder / "a.csv", "source,target\n0,1\n")
+    (folder / "gone.g6").symlink_to(folder / "nowhere.g6")
+    good, broken = read_all(folder)
+    assert good.problem is None and broken.name == "gone.g6" and broken.problem is not None

@@ -47,9 +47,9 @@ class StoreWarning(UserWarning):
     """Something on disk was damaged and is computed again."""
 
 
-def did_you_mean(got: str, known: list[str]) -> str:
+def did_you_mean(got: str, known: list[str], cutoff: float = 0.5) -> str:
     """``"; did you mean 'laplacian'?"`` where a known name is near, otherwise an empty string."""
     from difflib import get_close_matches
 
-    near = get_close_matches(got, known, n=1, cutoff=0.5)
+    near = get_close_matches(got, known, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""

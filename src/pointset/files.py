@@ -13,7 +13,10 @@ from pathlib import Path
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it is renamed onto ``path`` only if the block ends without an error."""
     target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None  # not the temporary file's name
     os.close(handle)
     temporary = Path(name)
     try:

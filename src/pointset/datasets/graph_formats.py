@@ -72,7 +72,7 @@ def format_of(path: str | Path) -> GraphFormat:
     if suffix == _POINTS_SUFFIX:
         raise FileFormatError(f"{name.name!r} is a file of points; expected a graph file: {known}, or a folder")
     got = f"the unknown suffix {suffix!r}" if suffix else "no suffix"
-    hint = did_you_mean(suffix, [*FORMATS, _POINTS_SUFFIX]) if suffix else ""
+    hint = did_you_mean(suffix, [*FORMATS, _POINTS_SUFFIX], cutoff=0.7) if suffix else ""
     raise FileFormatError(
         f"{name.name!r} has {got}; expected {known}, or a folder; {_POINTS_SUFFIX} is for points{hint}"
     )

@@ -261,6 +261,8 @@ def _integer_array(value: Any, name: str) -> Integers:
         raise GraphError(f"{name} cannot be read as whole numbers: {error}") from None
     if array.size == 0:
         return array.astype(np.int64) if array.ndim == 2 else np.zeros((2, 0), dtype=np.int64)
+    if array.dtype == object:
+        raise GraphError(f"{name} holds {array.flat[0]!r} …; expected whole numbers 0…n−1 within 64 bits")
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
         largest = f", largest {array.max()}" if array.dtype.kind in "fu" else ""
         raise GraphError(

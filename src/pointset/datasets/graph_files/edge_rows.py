@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from pointset.datasets.graph_files.columns import Number, tensor_of
+from pointset.datasets.graph_files.node_names import lost_names, ordered_names
 from pointset.datasets.graph_files.records import GraphRecord
 from pointset.errors import GraphError
 from pointset.points.graphs import Features, Floats, GraphArrays
@@ -61,14 +62,12 @@ class EdgeRows:
         if self._problem is not None:
             return GraphRecord(name, problem=self._problem)
         try:
-            return GraphRecord(name, self._arrays()[0], ignored=ignored)
+            labels = ordered_names(list(self._labels))
+            return GraphRecord(name, self._arrays(labels)[0], ignored=(*ignored, *lost_names(labels)))
         except GraphError as error:
             return GraphRecord(name, problem=str(error))
 
-    def _arrays(self) -> GraphArrays:
-        labels = list(self._labels)
-        if all(_WHOLE_NUMBER.fullmatch(label) for label in labels):
-            labels.sort(key=int)
+    def _arrays(self, labels: list[str]) -> GraphArrays:
         number = {label: index for index, label in enumerate(labels)}
         edge_attr = self._features()
         return GraphArrays.from_flat(

@@ -21,7 +21,7 @@ _SUFFIX = ".graphml"
 
 def read(path: Path) -> Iterator[GraphRecord]:
     """The records of all files directly in the folder; a file that cannot be read is a record with a problem."""
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS and file.is_file())
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS and not file.is_dir())
     files = [file for file in files if not file.name.startswith(".")]
     if not files:
         raise FileFormatError(f"the folder {path} holds no graph file; expected files ending in {', '.join(FORMATS)}")

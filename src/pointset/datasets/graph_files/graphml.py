@@ -18,6 +18,7 @@ import numpy as np
 from networkx.readwrite.graphml import GraphMLReader, GraphMLWriter
 
 from pointset.datasets.graph_files.graphml_features import attributes_of, features_of, ignored_attributes, weights_of
+from pointset.datasets.graph_files.node_names import lost_names, ordered_names
 from pointset.datasets.graph_files.records import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError, PointsetError
 from pointset.points.graphs import Graph, GraphArrays
@@ -98,9 +99,10 @@ def _record(name: str, element: ElementTree.Element, keys: tuple[Any, Any]) -> G
             'edgedefault="undirected"'
         )
     on_nodes, on_edges = network.graph.pop("node_default"), network.graph.pop("edge_default")
-    nodes = [{**on_nodes, **attributes} for _, attributes in network.nodes(data=True)]
+    names = ordered_names(list(network.nodes))
+    nodes = [{**on_nodes, **network.nodes[name]} for name in names]
     edges = [{**on_edges, **attributes} for _, _, attributes in network.edges(data=True)]
-    number = {node: index for index, node in enumerate(network.nodes)}
+    number = {name: index for index, name in enumerate(names)}
     pairs = [(number[u], number[v]) for u, v in network.edges()]
     features = features_of(nodes, edges, network.graph)
     arrays = GraphArrays.from_flat(
@@ -110,7 +112,8 @@ def _record(name: str, element: ElementTree.Element, keys: tuple[Any, Any]) -> G
         weights=weights_of(edges),
         features=None if all(value is None for value in features) else [features],
     )
-    return GraphRecord(name, arrays[0], ignored=ignored_attributes(nodes, edges, network.graph))
+    ignored = ignored_attributes(nodes, edges, network.graph)
+    return GraphRecord(name, arrays[0], ignored=(*ignored, *lost_names(names)))
 
 
 def _network(graph: Graph) -> nx.Graph[int]:

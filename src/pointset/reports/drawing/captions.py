@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from pointset.points.point_set import PointSet
 from pointset.reports.drawing.scene import Drawing, Scene
 
@@ -53,12 +55,19 @@ def of_points(scene: Scene) -> Caption:
     if points.rank == 0:
         where = ("", ": the origin")[points.num_nodes] if points.num_nodes < 2 else ": all at the origin"
         return Caption("Its points", first + where)
+    hidden = points.num_nodes - len(np.unique(np.round(scene.projected / _closeness(scene), 6), axis=0))
     if points.rank > 3:
-        first += ", projected to 3"
+        first += ", seen in 3" if hidden else ", projected to 3"
+    if hidden:
+        first += f"; {hidden:,} coincide"
     second = "Q = U√Λ" if points.is_positive_semidefinite else "U√|Λ|, as some λ < 0"
     if points.rank > 3:
         second += ", along the smoothest directions"
     return Caption("Its points", f"{first}\n{second}")
+
+
+def _closeness(scene: Scene) -> float:
+    return max(float(np.abs(scene.projected).max(initial=0.0)), 1e-300)
 
 
 def of_products(scene: Scene) -> Caption:
