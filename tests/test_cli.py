@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -407,3 +408,15 @@ def test_a_folder_is_not_named_like_a_file(tmp_path: Path) -> None:
         assert "folder" in warned
     invoke("convert", "graphs.g6", "plain/", code=0)
     assert any((tmp_path / "plain").glob("*.graphml"))
+
+
+@pytest.mark.parametrize("delay", [0.4, 0.9])
+def test_ctrl_c_while_torch_is_loading(tmp_path: Path, delay: float) -> None:
+    """An interrupt inside torch's own start-up would abort the process."""
+    run = [sys.executable, "-c", "from pointset.cli.main import run; run()", "convert", "graphs.g6", "out.safetensors"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode in (130, 0)  # 0: it was faster than the signal
+    assert (tmp_path / "out.safetensors").exists() == (process.returncode == 0)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.messages import counted, reported_errors, show_error, show_ignored, show_problems, size_text
+from pointset.cli.messages import (
+    counted,
+    load_torch,
+    reported_errors,
+    show_error,
+    show_ignored,
+    show_problems,
+    size_text,
+)
 from pointset.cli.options import (
     MATRIX_HELP,
     FloatType,
@@ -77,6 +85,7 @@ def convert(
             _check_folder_name(target)
         _check_usage(context, source, target)
         start = time.monotonic()
+        load_torch()
         screened = _read(source, quiet)
         show_ignored(screened.ignored)
         if is_points_file(target):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointset.cli.inspection import Encoder, Inspection
-from pointset.cli.messages import reported_errors, say, show_error, show_ignored, show_problems
+from pointset.cli.messages import load_torch, reported_errors, say, show_error, show_ignored, show_problems
 from pointset.cli.options import MATRIX_HELP, MatrixName, check_folder_of, check_graph_suffix, is_given, is_points_file
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def inspect(
     """Show graphs and their points: size, rank, eigenvalues, round trip, and the memory that training will take."""
     with reported_errors():
         _check_usage(context, file, picture)
+        load_torch()
         points, graphs, names, problems, decomposed = _points(file, matrix.value)
         show_problems(problems)
         if not names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -37,6 +38,17 @@ def reported_errors() -> Iterator[None]:
     except MemoryError:
         show_error("the memory of this machine does not suffice. Convert fewer graphs at a time, or keep --rank K")
         raise typer.Exit(1) from None
+
+
+def load_torch() -> None:
+    """Import torch with Ctrl-C held back until it is done: inside its C++ start-up an interrupt aborts the process."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        import torch  # noqa: F401
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def say(message: str, *, style: str | None = None) -> None:

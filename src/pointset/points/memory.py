@@ -6,9 +6,13 @@ from pathlib import Path
 
 from pointset.errors import MemoryForecastError
 
+_NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
+
 
 def check_fits(needed: float, what: str, remedy: str) -> None:
     """Raise where ``needed`` bytes exceed what the machine has free; ``what`` reads like "a graph of 5 nodes needs"."""
+    if needed < _NEVER_A_PROBLEM:
+        return
     available = _available_bytes()
     if available is not None and needed > available:
         raise MemoryForecastError(
