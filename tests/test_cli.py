@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -410,13 +409,15 @@ def test_a_folder_is_not_named_like_a_file(tmp_path: Path) -> None:
     assert any((tmp_path / "plain").glob("*.graphml"))
 
 
-@pytest.mark.parametrize("delay", [0.4, 0.9])
-def test_ctrl_c_while_torch_is_loading(tmp_path: Path, delay: float) -> None:
-    """An interrupt inside torch's own start-up would abort the process."""
-    run = [sys.executable, "-c", "from pointset.cli.main import run; run()", "convert", "graphs.g6", "out.safetensors"]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    assert process.returncode in (130, 0)  # 0: it was faster than the signal
-    assert (tmp_path / "out.safetensors").exists() == (process.returncode == 0)
+def test_ctrl_c_while_torch_is_loading_waits_until_it_is_loaded(tmp_path: Path) -> None:
+    """An interrupt inside torch's own start-up would abort the process; a stand-in shows that none arrives there."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "import os, pathlib, signal\nos.kill(os.getpid(), signal.SIGINT)\npathlib.Path('loaded').touch()\n"
+    )
+    program = "import sys; sys.path.insert(0, '.'); from pointset.cli.main import run; run()"
+    run = [sys.executable, "-c", program, "convert", "graphs.g6", "out.safetensors"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "Interrupted; nothing was written.\n"
+    assert (tmp_path / "loaded").exists() and not (tmp_path / "out.safetensors").exists()
