@@ -46,5 +46,9 @@ bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/
 bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
 	$(BIN)/python benchmarks/large_graph.py
 
+docs: $(READY)  ## the documentation as a site, in site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 clean:  ## remove what was made, also .venv
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) out site .mypy_cache .ruff_cache .pytest_cache .hypothesis
