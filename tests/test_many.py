@@ -15,7 +15,7 @@ from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import from_networkx
 
 import pointset
-from pointset.errors import GraphError, MatrixError, RankError
+from pointset.errors import ConvergenceError, GraphError, MatrixError, RankError
 from pointset.points.graphs import Features
 from pointset.points.matrices import MATRICES
 from pointset.points.sparse import largest_pairs
@@ -164,6 +164,14 @@ def test_repeated_eigenvalues_at_the_boundary_are_kept_whole(
     assert points.truncation is not None
     left_out = np.sort(np.abs(values))[::-1][expected]
     assert points.truncation.spectral_error == pytest.approx(left_out, rel=1e-6)
+
+
+def test_long_chains_defeat_lanczos_and_are_solved_all_the_same() -> None:
+    points = pointset.to_points(nx.path_graph(1600), rank=3)
+    exact = 2 - 2 * np.cos(np.pi * np.arange(1597, 1600) / 1600)
+    assert np.allclose(points.eigenvalues.numpy(), exact, rtol=1e-12)
+    with pytest.raises(ConvergenceError, match="long chains"):
+        pointset.to_points(nx.path_graph(6500), rank=3)
 
 
 def test_isolated_nodes_of_a_large_graph_are_zero_rows() -> None:

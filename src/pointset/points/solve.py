@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from pointset.errors import MatrixError, RankError
+from pointset.errors import ConvergenceError, MatrixError, RankError
 from pointset.points.graphs import Floats, GraphArrays, Integers
 from pointset.points.matrices import AdjacencyMatrixFunction
 from pointset.points.memory import check_fits
@@ -28,6 +29,7 @@ from pointset.progress import progress_bar
 _STACK_BYTES = 16 * 2**20  # a stack of matrices that stays near the cache; more graphs at once gain nothing
 _DENSE_COPIES = 5  # matrix, eigenvectors, workspace of the solver, and what Python still holds
 _SPARSE_FROM_NODES = 1500  # with rank=k, larger graphs go to the sparse solver
+_DENSE_AFTER_ALL_NODES = 6000  # up to which the dense solver takes over, within a minute, where Lanczos fails
 
 
 class Solved(NamedTuple):
@@ -196,10 +198,14 @@ def _solve_sparse(
     touched = np.flatnonzero(np.diff(matrix.indptr))
     part = matrix[touched][:, touched]
     if not _is_sparse(len(touched), rank):
-        solved = _solved(np.array([index]), torch.from_numpy(part.toarray()).unsqueeze(0), rank, weighted=True)
-        return solved._replace(vectors=_spread(solved.vectors, touched, matrix.shape[0]))
-    with progress_bar(f"Lanczos on {len(touched):,} nodes", None, show=progress) as advance:
-        found = largest_pairs(part, rank, advance)
+        return _solve_as_dense(part, touched, matrix.shape[0], index, rank)
+    try:
+        with progress_bar(f"Lanczos on {len(touched):,} nodes", None, show=progress) as advance:
+            found = largest_pairs(part, rank, advance)
+    except ConvergenceError:
+        if len(touched) > _DENSE_AFTER_ALL_NODES:
+            raise
+        return _solve_as_dense(part, touched, matrix.shape[0], index, rank)
     return Solved(
         np.array([index]),
         np.array([len(found.eigenvalues)]),
@@ -209,6 +215,11 @@ def _solve_sparse(
         found.eigenvalues,
         _spread(found.eigenvectors.reshape(-1), touched, matrix.shape[0]),
     )
+
+
+def _solve_as_dense(part: scipy.sparse.csr_array, touched: Integers, n: int, index: int, rank: int) -> Solved:
+    solved = _solved(np.array([index]), torch.from_numpy(part.toarray()).unsqueeze(0), rank, weighted=True)
+    return solved._replace(vectors=_spread(solved.vectors, touched, n))
 
 
 def _spread(vectors: NDArray[np.floating], nodes: Integers, n: int) -> NDArray[np.floating]:

@@ -111,8 +111,8 @@ def _solve(
         )
     except scipy.sparse.linalg.ArpackError as error:
         raise ConvergenceError(
-            f"the sparse eigensolver did not converge for {k} pairs of a {n}-node graph ({error}). Try another rank, "
-            "or matrix='normalized_adjacency', whose ends of the spectrum are the best separated"
+            f"the sparse eigensolver did not converge for {k} pairs of a {n}-node graph ({error}): the ends of its "
+            "spectrum lie too densely, as those of long chains do. Try another matrix, a larger rank, or parts of the graph"
         ) from None
     return pairs
 
