@@ -112,7 +112,7 @@ def _solve(
     except scipy.sparse.linalg.ArpackError as error:
         raise ConvergenceError(
             f"the sparse eigensolver did not converge for {k} pairs of a {n}-node graph ({error}): the ends of its "
-            "spectrum lie too densely, as those of long chains do. Try another matrix, a larger rank, or parts of the graph"
+            "spectrum lie too densely, as those of long chains do. Try another matrix or a larger rank"
         ) from None
     return pairs
 
