@@ -166,6 +166,15 @@ def test_repeated_eigenvalues_at_the_boundary_are_kept_whole(
     assert points.truncation.spectral_error == pytest.approx(left_out, rel=1e-6)
 
 
+def test_copies_found_late_do_not_leave_more_than_was_asked_for() -> None:
+    """Eigenvalues 1 (twice), then simple ones: k = 4 is a clean cut, whatever Lanczos finds first."""
+    parts = [nx.gnp_random_graph(900, 0.01, seed=seed) for seed in (1, 2)]
+    graph = nx.disjoint_union_all(
+        [nx.Graph(part.subgraph(max(nx.connected_components(part), key=len))) for part in parts]
+    )
+    assert pointset.to_points(graph, matrix="normalized_adjacency", rank=4).rank == 4
+
+
 def test_long_chains_defeat_lanczos_and_are_solved_all_the_same() -> None:
     points = pointset.to_points(nx.path_graph(1600), rank=3)
     exact = 2 - 2 * np.cos(np.pi * np.arange(1597, 1600) / 1600)

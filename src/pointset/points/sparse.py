@@ -72,7 +72,10 @@ def largest_pairs(matrix: scipy.sparse.csr_array, k: int, advance: Advance | Non
                 "extremal eigenvalues: take its largest component, or choose another rank or matrix"
             )
         ask = min(2 * ask, 16) if missing.all() else 1
-    kept = np.abs(values) > zero
+    # Copies found late push others beyond the k-th place: the same choice as for a dense matrix.
+    floor = np.sort(np.abs(values))[::-1][min(k, len(values)) - 1] * (1 - _SAME_EIGENVALUE)
+    kept = np.abs(values) >= max(floor, zero)
+    remaining = max(remaining, float(np.abs(values[~kept]).max(initial=0.0)))
     values, vectors = values[kept], vectors[:, kept]
     values = _averaged(values)
     residual = float(np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max(initial=0.0))
