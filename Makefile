@@ -42,6 +42,7 @@ format: $(READY)  ## format and fix what can be fixed
 bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/data)
 	$(BIN)/python benchmarks/many_graphs.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/startup.py
 
 bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
 	$(BIN)/python benchmarks/large_graph.py

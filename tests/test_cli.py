@@ -212,8 +212,11 @@ def test_a_matrix_for_points_is_refused() -> None:
 
 
 def test_the_input_is_not_overwritten_through_a_link() -> None:
+    before = Path("graphs.g6").read_bytes()
     Path("link.g6").symlink_to("graphs.g6")
-    invoke("convert", "graphs.g6", "link.g6", code=2)
+    _, warned = invoke("convert", "graphs.g6", "link.g6", code=2)
+    assert "same file" in warned
+    assert Path("link.g6").is_symlink() and Path("graphs.g6").read_bytes() == before
 
 
 # --- inspecting

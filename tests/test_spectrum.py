@@ -98,7 +98,7 @@ def test_rounding_noise_and_true_gaps_are_far_apart() -> None:
             eigenvalues = torch.linalg.eigh(function.dense(adjacency)).eigenvalues
             tolerance = float(spectral_tolerance(len(graph), eigenvalues.abs().max()))
             gaps = eigenvalues.diff()
-            assert not bool(((gaps > tolerance / 4) & (gaps < tolerance * 1e4)).any())
+            assert not bool(((gaps > tolerance / 4) & (gaps < tolerance / 8 * 1e6)).any())
 
 
 def test_a_bounded_rank_keeps_whole_eigenspaces_and_both_signs() -> None:

@@ -75,7 +75,7 @@ def convert(
 ) -> None:
     """Turn graphs into points, losslessly, or points into graphs.
 
-    Structure, features and whole-number weights come back exactly, real weights to about 1e-14 of the largest. A bad
+    Structure, features and whole-number weights come back exactly, real weights up to rounding. A bad
     graph in a file is reported with its place and the reason, and does not stop the rest; --strict makes the
     command fail then.
     """

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pointset.errors import GraphError
@@ -147,8 +148,6 @@ def graphs_from_flat(
 def _features_in_order(
     listing: EdgeListing, canonical: CanonicalEdges, features: Sequence[Features]
 ) -> Sequence[Features]:
-    import torch
-
     row_start = np.cumsum(listing.counts) - listing.counts
     edge_start = np.cumsum(canonical.num_edges) - canonical.num_edges
     ordered: list[Features] = []

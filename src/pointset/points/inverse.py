@@ -46,9 +46,9 @@ def to_graph(points: PointSet | Tensor, *, matrix: str | None = None) -> Data:
     Returns:
         A PyG ``Data`` with both directions of each edge in ``edge_index`` (sorted), features as they were, and
         ``reconstruction_error``, the largest difference between the points' inner products and the matrix of the graph
-        that comes out. Structure and whole-number weights are exact; real weights are off by a few ε·max|λ| at most
-        (ε of the points' type) and come back in the points' type. Where that error could hide an edge or a whole
-        number, the points are refused.
+        that comes out. Structure and whole-number weights are exact; real weights come back up to
+        rounding, at most 2ε·max|λ| of the points' type besides the solver's own error, and in that type. Where the
+        error could hide an edge or a whole number, the points are refused.
 
     Raises:
         RankError: too much was left out by ``rank=k`` for the graph to be determined.

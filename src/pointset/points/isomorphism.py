@@ -9,6 +9,7 @@ their rounding error, so a "no" is true as well.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -72,12 +73,12 @@ def is_same_graph(a: Any, b: Any) -> SameGraph:
         left, right = getattr(a, name), getattr(b, name)
         if (left is None) != (right is None) or (left is not None and left.shape != right.shape):
             return SameGraph(False, None, f"{name} is there on one side only or of another shape")
-    of_a, of_b = _coloured(a, b)
-    if not np.array_equal(np.sort(of_a.nodes), np.sort(of_b.nodes)):
+    first, second = _coloured(a, b)
+    if not np.array_equal(np.sort(first.nodes), np.sort(second.nodes)):
         return SameGraph(False, None, "the invariants of the nodes differ")
-    if not np.array_equal(np.sort(of_a.pairs, axis=None), np.sort(of_b.pairs, axis=None)):
+    if not np.array_equal(np.sort(first.pairs, axis=None), np.sort(second.pairs, axis=None)):
         return SameGraph(False, None, "the invariants of the pairs of nodes differ")
-    permutation = match_by_components(of_a, of_b)
+    permutation = match_by_components(first, second)
     if permutation is None:
         return SameGraph(False, None, "equal invariants, but no matching of the nodes exists")
     return SameGraph(True, torch.from_numpy(permutation), "the same graph")
@@ -99,7 +100,10 @@ def _coloured(a: PointSet, b: PointSet) -> tuple[Coloured, Coloured]:
     pairs = _classes(np.stack(adjacency), max(error) if real else 0.0)
     pairs = combined(pairs, np.stack(adjacency) != 0)
     coarse = _CLOSE if max(_precision(a), _precision(b)) < 1e-12 else _CLOSE_IN_FLOAT32
-    products = np.stack([_generic_product(a, a.matrix), _generic_product(b, a.matrix)])
+    if b.matrix != a.matrix:
+        b = dataclasses.replace(to_points(adjacency[1], matrix=a.matrix), x=b.x, edge_index=b.edge_index,
+                                edge_attr=b.edge_attr)  # fmt: skip
+    products = np.stack([_generic_product(a), _generic_product(b)])
     pairs = combined(pairs, _classes(products, coarse * float(np.abs(products).max(initial=0.0))))
     if a.edge_attr is not None and b.edge_attr is not None:
         edge = np.zeros((2, n, n), dtype=np.int64)
@@ -130,10 +134,8 @@ def _precision(points: PointSet) -> float:
     return torch.finfo(points.eigenvalues.dtype).eps
 
 
-def _generic_product(points: PointSet, matrix: str) -> NDArray[np.float64]:
+def _generic_product(points: PointSet) -> NDArray[np.float64]:
     """⟨U_i, diag(h(Λ)) U_j⟩ for one h that treats almost all spectra differently."""
-    if points.matrix != matrix:
-        points = to_points(rebuild(points).adjacency, matrix=matrix)
     wide = points.to(torch.float64)
     scale = float(wide.eigenvalues.abs().max()) if wide.rank else 1.0
     return wide.inner_products(lambda values: torch.exp(values / scale) + torch.sin(3 * values / scale)).numpy()
