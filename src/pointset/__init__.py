@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
     from pointset import encodings as encodings
     from pointset import errors as errors
+    from pointset import testing as testing
+    from pointset.encoders.batch import PointBatch as PointBatch
+    from pointset.encoders.batch import collate as collate
+    from pointset.encoders.model import PointModel as PointModel
+    from pointset.encoders.specs import Categories as Categories
+    from pointset.encoders.specs import Reals as Reals
     from pointset.points.alignment import align as align
     from pointset.points.convert import to_points as to_points
     from pointset.points.convert import to_points_many as to_points_many
@@ -40,14 +46,20 @@ _HOME = {
     "is_same_graph": "pointset.points.isomorphism",
     "ToPoints": "pointset.points.transforms",
     "AddEncoding": "pointset.points.transforms",
+    "collate": "pointset.encoders.batch",
+    "PointBatch": "pointset.encoders.batch",
+    "PointModel": "pointset.encoders.model",
+    "Categories": "pointset.encoders.specs",
+    "Reals": "pointset.encoders.specs",
 }
-__all__ = [*_HOME, "__version__", "encodings", "errors"]
+_MODULES = ("encodings", "errors", "testing")
+__all__ = [*_HOME, *_MODULES, "__version__"]
 
 
 if not TYPE_CHECKING:  # a type checker should notice a name that is not there
 
     def __getattr__(name: str) -> Any:
-        if name in ("encodings", "errors"):
+        if name in _MODULES:
             return importlib.import_module(f"pointset.{name}")
         if name not in _HOME:
             raise AttributeError(f"module 'pointset' has no attribute {name!r}")

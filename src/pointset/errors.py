@@ -23,6 +23,10 @@ class RankError(PointsetError, ValueError):
     """The rank asked for is impossible, or too few eigenpairs were kept for what was asked."""
 
 
+class SpecError(PointsetError, ValueError):
+    """A model's settings are impossible, or a graph's features are not those the model was made for."""
+
+
 class NotSameGraphError(PointsetError, ValueError):
     """Two point sets were to be aligned, but they do not come from the same graph."""
 

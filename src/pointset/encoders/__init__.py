@@ -1,0 +1,1 @@
+"""Point groups → representations. Plain torch modules; imports points, knows no dataset."""

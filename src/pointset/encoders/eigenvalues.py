@@ -1,0 +1,65 @@
+"""Eigenvalue functions f: (B, r) → (d, B, r), equivariant to permutations of the eigenvalues (Definition 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pointset.encoders.layers import MLP
+
+
+def signed_root(eigenvalues: Tensor) -> Tensor:
+    """sgn(λ)·√|λ|; for a positive semi-definite matrix this is √λ."""
+    return eigenvalues.sign() * eigenvalues.abs().sqrt()
+
+
+class SquareRoot(nn.Module):
+    """SRD: f(Λ) = √Λ in every one of d channels, each times a learned number.
+
+    On a matrix with negative eigenvalues, half of the channels take √|λ| and half sgn(λ)√|λ|, the pair from which the
+    proof of Theorem 3.3 recovers the matrix; on a positive semi-definite one both are √λ.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(channels))
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        signed = signed_root(eigenvalues)
+        half = self.scale.shape[0] // 2
+        plain = self.scale[:half, None, None] * signed.abs()
+        return torch.cat([plain, self.scale[half:, None, None] * signed])
+
+
+class DeepSetLayer(nn.Module):
+    """x ← x + mean(MLP_a(x)) ⊙ MLP_b(x), the mean over the eigenvalues of a graph."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.pooled = MLP([channels] * 3, norm="layer", tail=True)
+        self.own = MLP([channels] * 3, norm="layer", tail=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(d, B, r) → (d, B, r)."""
+        rank = max(x.shape[-1], 1)  # at rank 0 there is nothing to add up, and the sum of nothing is 0
+        mean: Tensor = self.pooled(x).sum(-1, keepdim=True) / rank
+        result: Tensor = x + mean * self.own(x)
+        return result
+
+
+class LearnedDeepSet(nn.Module):
+    """PSRD: f learned as a DeepSet of d channels, the paper's choice (Section 3.2, Figure 3).
+
+    √λ (signed) → MLP 1 → 2d → d → three layers x + mean(MLP_a(x)) ⊙ MLP_b(x), as in the released model.
+    """
+
+    def __init__(self, channels: int, layers: int = 3):
+        super().__init__()
+        self.embedding = MLP([1, 2 * channels, channels], norm="layer", tail=True)
+        self.layers = nn.Sequential(*(DeepSetLayer(channels) for _ in range(layers)))
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        result: Tensor = self.layers(self.embedding(signed_root(eigenvalues).unsqueeze(0)))
+        return result

@@ -1,0 +1,126 @@
+"""Small parts that every encoder is made of. Everything is channel-first: scalars (d, B, n), vectors (d, B, n, r).
+
+With channels first, mixing channels is one matrix product over all points of a group, and products of one channel over
+points are batched matrix products; nothing is transposed on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pointset.encoders.products import normalised_vectors, pair_mlp
+
+Norm = Literal["none", "layer"]
+SIZE_EXPONENT = 0.925  # of the released model: sums over n points are scaled by n^-0.925
+
+
+class PointState(NamedTuple):
+    """What flows from layer to layer."""
+
+    s: Tensor  # (d, B, n) scalars, invariant to O(r)
+    v: Tensor  # (d, B, n, r) vectors, equivariant to O(r)
+
+
+def size_scale(nodes: int) -> float:
+    """n^-0.925: keeps sums over points of similar size in small and large graphs."""
+    return float(max(nodes, 1) ** -SIZE_EXPONENT)
+
+
+class ChannelLinear(nn.Module):
+    """y = W x (+ b) on (in, …) → (out, …)."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+        bound = 1 / math.sqrt(inputs)
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(in, …) → (out, …)."""
+        flat = x.reshape(x.shape[0], math.prod(x.shape[1:]))  # no -1: at rank 0 it cannot be inferred
+        result = self.weight @ flat if self.bias is None else torch.addmm(self.bias.unsqueeze(-1), self.weight, flat)
+        return result.view(self.weight.shape[0], *x.shape[1:])
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"{self.weight.shape[1]} → {self.weight.shape[0]}{'' if self.bias is not None else ', no bias'}"
+
+
+class ChannelNorm(nn.Module):
+    """LayerNorm without parameters over the channels (first axis)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(d, …) → (d, …), mean 0 and variance 1 over d."""
+        centred = x - x.mean(0, keepdim=True)
+        return centred * (centred.square().mean(0, keepdim=True) + 1e-5).rsqrt()
+
+
+class AffineChannelNorm(ChannelNorm):
+    """LayerNorm over the channels, with a scale and a shift for each."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(channels))
+        self.shift = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(d, …) → (d, …)."""
+        shape = (x.shape[0], *([1] * (x.dim() - 1)))
+        return super().forward(x) * self.scale.view(shape) + self.shift.view(shape)
+
+
+class MLP(nn.Sequential):
+    """Linear layers of the given widths; norm and SiLU after each, after the last only with ``tail``."""
+
+    def __init__(self, widths: Sequence[int], *, norm: Norm = "none", tail: bool = False):
+        parts: list[nn.Module] = []
+        for position, (inputs, outputs) in enumerate(pairwise(widths)):
+            parts.append(ChannelLinear(inputs, outputs))
+            if position < len(widths) - 2 or tail:
+                parts += [AffineChannelNorm(outputs)] if norm == "layer" else []
+                parts.append(nn.SiLU())
+        super().__init__(*parts)
+
+
+class VectorNorm(nn.Module):
+    """Centre vectors over the channels and give each length 1 over the rank axis, with a floor.
+
+    On (d, B, n, r). Equivariant to O(r) and to permutations; zero vectors, also those of rank 0, stay zero.
+    """
+
+    def __init__(self, floor: float = 1e-3):
+        super().__init__()
+        self.floor = floor
+
+    def forward(self, v: Tensor) -> Tensor:
+        """(d, B, n, r) → (d, B, n, r)."""
+        return normalised_vectors(v, self.floor)
+
+
+class PairMLP(nn.Module):
+    """A two-layer MLP on every pair, (c, B, n, n) → (d, B, n, n); ``tail``: SiLU also at the end."""
+
+    def __init__(self, inputs: int, channels: int, *, tail: bool):
+        super().__init__()
+        first, second = ChannelLinear(inputs, channels), ChannelLinear(channels, channels)
+        self.weight1, self.bias1 = first.parameters()
+        self.weight2, self.bias2 = second.parameters()
+        self.tail = tail
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(c, B, n, n) → (d, B, n, n)."""
+        return pair_mlp(x, self.weight1, self.bias1, self.weight2, self.bias2, self.tail)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        channels, inputs = self.weight1.shape
+        return f"{inputs} → {channels} → {channels}{', SiLU at the end' if self.tail else ''}"

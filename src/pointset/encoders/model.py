@@ -1,0 +1,181 @@
+"""A whole model: points in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from pointset.encoders.batch import PointBatch, PointGroup, collate
+from pointset.encoders.inputs import NodeScalars
+from pointset.encoders.layers import PointState
+from pointset.encoders.presets import preset_named
+from pointset.encoders.readout import Level, Pooling, Readout
+from pointset.encoders.specs import Spec, read_spec
+from pointset.errors import SpecError
+from pointset.points.convert import to_points_many
+from pointset.points.point_set import PointSet
+
+
+class Settings(NamedTuple):
+    """What :meth:`PointModel.from_preset` was called with: enough to build the same model again."""
+
+    preset: str
+    node: Spec
+    edge: Spec
+    out: int
+    level: Level
+    dim: int
+    layers: int
+    pooling: Pooling
+    noise: float
+
+
+class PointModel(nn.Module):
+    """scalars and coordinates → encoder → readout.
+
+    An ordinary module: ``model(batch)`` gives (graphs, out), or (nodes, out) at level "node", in input order.
+    The result for a graph depends neither on the rest of the batch, nor on the order of its nodes, nor on the basis in
+    which its points are written. Make one by :meth:`from_preset`, or put your own parts together:
+
+    >>> model = pointset.PointModel(scalars, coordinates, encoder, readout, matrix="laplacian")  # doctest: +SKIP
+
+    Args:
+        scalars: module, group → s (d, B, n).
+        coordinates: module, group and generator → v (d, B, n, r).
+        encoder: module, :class:`PointState` → :class:`PointState`.
+        readout: module, s → (B, out) or (B·n, out).
+        matrix: the matrix whose points it takes.
+    """
+
+    def __init__(
+        self, scalars: nn.Module, coordinates: nn.Module, encoder: nn.Module, readout: Readout, *, matrix: str
+    ):
+        super().__init__()
+        self.scalars, self.coordinates, self.encoder, self.readout = scalars, coordinates, encoder, readout
+        self.matrix = matrix
+        self.checkpointing = False  # True: activations are computed again in the backward pass instead of kept
+        self.settings: Settings | None = None
+
+    @classmethod
+    def from_preset(
+        cls,
+        name: str = "pst",
+        *,
+        node: Any = None,
+        edge: Any = None,
+        out: int = 1,
+        level: Level = "graph",
+        dim: int = 64,
+        layers: int = 4,
+        pooling: Pooling = "mean",
+        noise: float = 0.0,
+    ) -> PointModel:
+        """A variant of the paper by name.
+
+        Args:
+            name: ``pst``, ``pst-released``, ``pst-gc``, ``pst-onelayer``, ``pst-adj``, ``pst-normadj``, ``pst-star``,
+                ``pst-released-star`` or ``psds``.
+            node: node features: ``Categories(28)`` (or 28), ``Categories(119, 5)`` (or (119, 5)), ``Reals(3)``, None.
+            edge: edge features, likewise.
+            out: number of outputs.
+            level: ``"graph"``, or ``"node"`` for an output at each node.
+            dim: d, the number of channels.
+            layers: number of layers.
+            pooling: over the points, for level "graph": ``"mean"``, ``"sum"`` or ``"max"``.
+            noise: gn of the paper: Gaussian noise on the coordinates, in training only.
+
+        Example:
+            >>> import networkx as nx, pointset
+            >>> model = pointset.PointModel.from_preset("pst", out=2, dim=16, layers=2)
+            >>> points = [pointset.to_points(nx.cycle_graph(n)) for n in (5, 8)]
+            >>> model(pointset.collate(points)).shape
+            torch.Size([2, 2])
+        """
+        preset = preset_named(name)
+        node, edge = read_spec(node, "node"), read_spec(edge, "edge")
+        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise)
+        _check(settings)
+        weighted = edge is not None or preset.distances is not None
+        pairs = preset.pairs(edge, dim, preset.distances(dim) if preset.distances else None) if weighted else None
+        model = cls(
+            NodeScalars(node, dim),
+            preset.coordinates(preset.function(dim), pairs, noise=noise),
+            preset.encoder(dim, layers),
+            Readout(dim, out, level, pooling),
+            matrix=preset.matrix,
+        )
+        model.settings = settings
+        return model
+
+    def forward(self, batch: Any, *, generator: torch.Generator | None = None) -> Tensor:
+        """A :class:`PointBatch`, point sets or a PyG ``Batch`` → (graphs, out) or (nodes, out), in input order.
+
+        Args:
+            batch: what :func:`pointset.collate` gives; a PyG batch or a list of graphs is converted on the way.
+            generator: for the noise on the coordinates, where the model has any and is in training.
+        """
+        points = self.read(batch)
+        rows = [self.readout(self.encode(group, generator)) for group in points.groups]
+        return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
+
+    def embed(self, batch: Any) -> Tensor:
+        """The representation before the last linear map: (graphs, d) or (nodes, d), in input order."""
+        points = self.read(batch)
+        rows = [self.readout.representation(self.encode(group)) for group in points.groups]
+        return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
+
+    def encode(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
+        """One group → scalars after the last layer, (d, B, n)."""
+        if self.checkpointing and torch.is_grad_enabled():
+            s: Tensor = checkpoint(self._encode, group, generator, use_reentrant=False)
+            return s
+        return self._encode(group, generator)
+
+    def _encode(self, group: PointGroup, generator: torch.Generator | None) -> Tensor:
+        state: PointState = self.encoder(PointState(self.scalars(group), self.coordinates(group, generator)))
+        return state.s
+
+    def read(self, batch: Any) -> PointBatch:
+        """Whatever :meth:`forward` takes, as points of the model's matrix, type and device."""
+        points = _as_points(batch, self.matrix)
+        if points.matrix != self.matrix:
+            raise SpecError(
+                f"the points come from matrix={points.matrix!r}, but the model was made for {self.matrix!r}; convert "
+                f"with pointset.to_points(graph, matrix={self.matrix!r})"
+            )
+        weight = self.readout.linear.weight
+        return points.to(weight.dtype).to(weight.device)
+
+
+def _as_points(batch: Any, matrix: str) -> PointBatch:
+    if isinstance(batch, PointBatch):
+        return batch
+    if isinstance(batch, PointSet):
+        return collate([batch])
+    if hasattr(batch, "to_data_list"):  # a PyG Batch; with the transform ToPoints it carries its points
+        points = getattr(batch, "points", None)
+        return _as_points(points if isinstance(points, list) else batch.to_data_list(), matrix)
+    if isinstance(batch, Sequence) and batch and all(isinstance(item, PointSet) for item in batch):
+        return collate(batch)
+    if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
+        return collate(to_points_many(batch, matrix=matrix, progress=False))
+    raise SpecError(
+        f"got a {type(batch).__name__}; expected a PointBatch (pointset.collate), a PyG Batch, or a list of graphs or "
+        "point sets"
+    )
+
+
+def _check(settings: Settings) -> None:
+    for name in ("out", "dim", "layers"):
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SpecError(f"got {name}={value!r}; expected a whole number, at least 1")
+    for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):
+        if getattr(settings, name) not in known:
+            raise SpecError(f"got {name}={getattr(settings, name)!r}; expected {' or '.join(map(repr, known))}")
+    if not settings.noise >= 0:
+        raise SpecError(f"got noise={settings.noise!r}; expected a number, at least 0")

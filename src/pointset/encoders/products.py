@@ -1,0 +1,210 @@
+"""The heavy products of the encoders, with gradients written by hand.
+
+Autograd would be right here too, and slower: it keeps every intermediate tensor and passes over memory several times
+for each product. Each function below states its formula; `tests/test_products.py` compares value and gradient with the
+plain expression. All tensors are channel-first: (d, B, n), (d, B, n, r), pairs (d, B, n, n).
+
+The gradients can be taken once: gradients of gradients are refused by PyTorch with "once_differentiable".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import silu
+
+_silu_backward = torch.ops.aten.silu_backward
+
+
+def normalised_vectors(v: Tensor, floor: float) -> Tensor:
+    """Vectors centred over the channels, then of length 1 over the rank axis: c / max(‖c‖, floor), (d, B, n, r)."""
+    result: Tensor = _apply(_NormalisedVectors, v, floor)
+    return result
+
+
+def projected_products(
+    projected: Tensor, query_s: Tensor | None = None, key_s: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Inner products of four projections of the vectors, stacked as (4d, B, n, r): queries, keys, left, right.
+
+    Returns:
+        pairs: ⟨query_i, key_j⟩, (d, B, n, n); with scalars (2d, B, n, n), where query_s_i · key_s_j comes first.
+        points: ⟨left_i, right_i⟩, (d, B, n).
+    """
+    pairs, points = _apply(_ProjectedProducts, projected, query_s, key_s)
+    return pairs, points
+
+
+def pair_products(projected: Tensor, query_s: Tensor, key_s: Tensor) -> Tensor:
+    """query_s_i · key_s_j and ⟨query_i, key_j⟩, (2d, B, n, n), from queries and keys stacked as (2d, B, n, r)."""
+    query, key = projected.chunk(2)
+    channels, graphs, nodes, _ = query.shape
+    products = torch.bmm(_matrices(query), _matrices(key).mT).view(channels, graphs, nodes, nodes)
+    return torch.cat([query_s.unsqueeze(-1) * key_s.unsqueeze(-2), products])
+
+
+def row_products(left: Tensor, right: Tensor) -> Tensor:
+    """⟨left_i, right_i⟩ for every channel and point: (d, B, n, r) twice → (d, B, n)."""
+    return _row_sums(left * right)
+
+
+def pair_mlp(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, tail: bool) -> Tensor:
+    """W₂ silu(W₁ x + b₁) + b₂ on every pair, through one more silu with ``tail``: (c, B, n, n) → (d, B, n, n)."""
+    if torch.is_autocast_enabled(x.device.type):
+        kind = torch.get_autocast_dtype(x.device.type)
+        x, weight1, bias1, weight2, bias2 = (tensor.to(kind) for tensor in (x, weight1, bias1, weight2, bias2))
+    result: Tensor = _apply(_PairMLP, x, weight1, bias1, weight2, bias2, tail)
+    return result
+
+
+def attended(
+    attention: Tensor, values_s: Tensor, values_v: Tensor | None, s: Tensor, v: Tensor, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Equation (4) with residuals: s_i + scale Σ_j a_ij values_s_j and v_i + scale Σ_j a_ij values_v_j.
+
+    Without ``values_v`` the vectors stay as they are.
+    """
+    values_s = values_s.to(attention.dtype)
+    if values_v is None:
+        return torch.add(s, weighted_sums(attention, values_s.unsqueeze(-1)).squeeze(-1), alpha=scale), v
+    s, v = _apply(_Attended, attention, values_s, values_v.to(attention.dtype), s, v, scale)
+    return s, v
+
+
+def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
+    """Σ_j weights_ij values_j for every channel: (d, B, n, n), (d, B, n, k) → (d, B, n, k)."""
+    return torch.bmm(_matrices(weights), _matrices(values)).view_as(values)
+
+
+def _apply(function: type[Function], *arguments: Any) -> Any:
+    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+
+
+def _matrices(x: Tensor) -> Tensor:
+    """(d, B, n, k) → (d·B, n, k). Written out, as -1 cannot be inferred at rank 0."""
+    channels, graphs, rows, columns = x.shape
+    return x.reshape(channels * graphs, rows, columns)
+
+
+def _flat(x: Tensor) -> Tensor:
+    """(d, …) → (d, K)."""
+    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
+
+
+def _row_sums(x: Tensor) -> Tensor:
+    """Sum over the last axis, as a product with ones: much faster than a reduction over few elements."""
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return (rows @ x.new_ones(x.shape[-1])).view(x.shape[:-1])
+
+
+class _NormalisedVectors(Function):
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, floor: float) -> Tensor:
+        result = v - v.mean(0, keepdim=True)
+        squares = _row_sums(result * result)
+        # The square is floored, not the root: the root's gradient is infinite at zero vectors.
+        inverse = squares.clamp(min=floor**2).rsqrt()
+        result *= inverse.unsqueeze(-1)
+        ctx.save_for_backward(result, inverse, squares > floor**2)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        result, inverse, above_floor = ctx.saved_tensors
+        along = _row_sums(grad * result) * above_floor  # below the floor the length counts as a constant
+        inner = torch.addcmul(grad, result, along.unsqueeze(-1), value=-1)
+        inner *= inverse.unsqueeze(-1)
+        inner -= inner.mean(0, keepdim=True)
+        return inner, None
+
+
+class _ProjectedProducts(Function):
+    @staticmethod
+    def forward(ctx: Any, projected: Tensor, query_s: Tensor | None, key_s: Tensor | None) -> tuple[Tensor, Tensor]:
+        query, key, left, right = projected.chunk(4)
+        channels, graphs, nodes, _ = query.shape
+        if query_s is None or key_s is None:
+            pairs = query.new_empty(channels, graphs, nodes, nodes)
+        else:
+            pairs = query.new_empty(2 * channels, graphs, nodes, nodes)
+            torch.mul(query_s.unsqueeze(-1), key_s.unsqueeze(-2), out=pairs[:channels])
+        torch.bmm(_matrices(query), _matrices(key).mT, out=_matrices(pairs[-channels:]))
+        ctx.save_for_backward(projected, query_s, key_s)
+        return pairs, _row_sums(left * right)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_pairs: Tensor, grad_points: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        projected, query_s, key_s = ctx.saved_tensors
+        query, key, left, right = projected.chunk(4)
+        grad = torch.empty_like(projected)
+        grad_query, grad_key, grad_left, grad_right = grad.chunk(4)
+        of_vectors = _matrices(grad_pairs[-query.shape[0] :])
+        torch.bmm(of_vectors, _matrices(key), out=_matrices(grad_query))
+        torch.bmm(of_vectors.mT, _matrices(query), out=_matrices(grad_key))
+        torch.mul(right, grad_points.unsqueeze(-1), out=grad_left)
+        torch.mul(left, grad_points.unsqueeze(-1), out=grad_right)
+        if query_s is None:
+            return grad, None, None
+        of_scalars = _matrices(grad_pairs[: query.shape[0]])
+        grad_query_s = torch.bmm(of_scalars, _matrices(key_s.unsqueeze(-1))).view_as(query_s)
+        grad_key_s = torch.bmm(of_scalars.mT, _matrices(query_s.unsqueeze(-1))).view_as(key_s)
+        return grad, grad_query_s, grad_key_s
+
+
+class _PairMLP(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, tail: bool
+    ) -> Tensor:
+        hidden = torch.addmm(bias1.unsqueeze(-1), weight1, _flat(x))
+        result = torch.addmm(bias2.unsqueeze(-1), weight2, silu(hidden))
+        ctx.save_for_backward(x, weight1, weight2, hidden, result if tail else None)
+        return (silu(result) if tail else result).view(weight2.shape[0], *x.shape[1:])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, None]:
+        x, weight1, weight2, hidden, before_tail = ctx.saved_tensors
+        grad2 = _flat(grad)
+        if before_tail is not None:
+            grad2 = _silu_backward(grad2, before_tail)
+        grad1 = weight2.mT @ grad2
+        grad_weight2 = grad2 @ silu(hidden).mT
+        _silu_backward.grad_input(grad1, hidden, grad_input=grad1)
+        grad_x = (weight1.mT @ grad1).view_as(x)
+        return grad_x, grad1 @ _flat(x).mT, grad1.sum(1), grad_weight2, grad2.sum(1), None
+
+
+class _Attended(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, attention: Tensor, values_s: Tensor, values_v: Tensor, s: Tensor, v: Tensor, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        weights = _matrices(attention)
+        sums_v = torch.bmm(weights, _matrices(values_v)).view_as(v)
+        sums_s = torch.bmm(weights, _matrices(values_s.unsqueeze(-1))).view_as(s)
+        ctx.save_for_backward(attention, values_s, values_v)
+        ctx.scale = scale
+        return torch.add(s, sums_s, alpha=scale), torch.add(v, sums_v, alpha=scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_s: Tensor, grad_v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, None]:
+        attention, values_s, values_v = ctx.saved_tensors
+        weights, scale = _matrices(attention), ctx.scale
+        sums_s, sums_v = grad_s.to(attention.dtype), _matrices(grad_v.to(attention.dtype))
+        grad_attention = torch.empty_like(weights)
+        torch.baddbmm(grad_attention, sums_v, _matrices(values_v).mT, beta=0, alpha=scale, out=grad_attention)
+        grad_attention = grad_attention.view_as(attention)
+        grad_attention.addcmul_(sums_s.unsqueeze(-1), values_s.unsqueeze(-2), value=scale)
+        grad_values_v = torch.empty_like(_matrices(values_v))
+        torch.baddbmm(grad_values_v, weights.mT, sums_v, beta=0, alpha=scale, out=grad_values_v)
+        grad_values_s = torch.bmm(weights.mT, _matrices(sums_s.unsqueeze(-1))).mul_(scale).view_as(values_s)
+        return grad_attention, grad_values_s, grad_values_v.view_as(values_v), grad_s, grad_v, None

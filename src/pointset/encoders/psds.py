@@ -1,0 +1,87 @@
+"""Point Set DeepSet (Appendix K): points are changed one by one, and meet only in sums over all points.
+
+Cost n·r²·d + n·r·d² a layer and graph; no pair of points is ever formed. Scalars and vectors are normalised before use,
+sums are scaled by n^-0.925 and added to what was there, as in the Point Set Transformer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, VectorNorm, size_scale
+from pointset.encoders.products import row_products
+from pointset.encoders.pst import ScalarMixer, VectorMixer
+
+
+class ScalarSum(nn.Module):
+    """s = Σ_i MLP₃(s_i), times n^-0.925."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.mlp3 = MLP([channels, channels, channels])
+
+    def forward(self, s: Tensor) -> Tensor:
+        """(d, B, n) → (d, B, 1)."""
+        total: Tensor = size_scale(s.shape[-1]) * self.mlp3(s).sum(-1, keepdim=True)
+        return total
+
+
+class VectorSums(nn.Module):
+    """v = Σ_i v_i W₅ and v_sq = Σ_i v_i W₆ W₇ v_iᵀ, each times n^-0.925."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.w5, self.w6, self.w7 = (ChannelLinear(channels, channels, bias=False) for _ in range(3))
+
+    def forward(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """(d, B, n, r) → (d, B, 1, r), (B, r, r)."""
+        channels, graphs, nodes, rank = v.shape
+        scale = size_scale(nodes)
+        left, right = (
+            projection(v).transpose(0, 1).reshape(graphs, channels * nodes, rank) for projection in (self.w6, self.w7)
+        )
+        # Divided by d, which W₆ could learn: v_sq then starts at the size of one channel's square.
+        return scale * self.w5(v.sum(2, keepdim=True)), (scale / channels) * torch.bmm(left.mT, right)
+
+
+class PSDSLayer(nn.Module):
+    """Mixer, aggregator and update: s_i ← s_i + MLP₄(s'_i + s), v_i ← v_i + v_sq v'_i + v W₈.
+
+    ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
+    """
+
+    def __init__(self, channels: int, *, last: bool = False):
+        super().__init__()
+        self.norm_s, self.norm_v = ChannelNorm(), VectorNorm()
+        self.projections = ChannelLinear(channels, 2 * channels, bias=False)  # W₁, W₂ in one product
+        self.mixer_s, self.sum_s = ScalarMixer(channels), ScalarSum(channels)
+        self.mlp4 = MLP([channels, channels, channels])
+        self.mixer_v = None if last else VectorMixer(channels)
+        self.sums_v = None if last else VectorSums(channels)
+        self.w8 = None if last else ChannelLinear(channels, channels, bias=False)
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state, with the same shapes."""
+        s, v = self.norm_s(state.s), self.norm_v(state.v)
+        mixed_s = self.mixer_s(s, row_products(*self.projections(v).chunk(2)))
+        updated_s = state.s + self.mlp4(mixed_s + self.sum_s(mixed_s))
+        if self.mixer_v is None or self.sums_v is None or self.w8 is None:
+            return PointState(updated_s, state.v)
+        mixed_v = self.mixer_v(s, v)
+        total, squared = self.sums_v(mixed_v)
+        return PointState(updated_s, state.v + mixed_v @ squared.mT + self.w8(total))
+
+
+class PSDS(nn.Module):
+    """A stack of layers."""
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(PSDSLayer(channels, last=layer == layers - 1) for layer in range(layers))
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state."""
+        for layer in self.layers:
+            state = layer(state)
+        return state

@@ -1,0 +1,88 @@
+"""What a graph's features are: the specs that a dataset hands to a model.
+
+``Categories(28)`` is one column of categories 0…27, ``Categories(119, 5, 12)`` three columns; ``Reals(3)`` three real
+columns; None no features. Node features and edge features each have one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pointset.errors import SpecError
+
+
+class Categories:
+    """Columns of whole numbers; ``sizes[c]`` categories in column c, numbered from 0."""
+
+    def __init__(self, *sizes: int):
+        if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+            raise SpecError(f"got Categories{sizes}; expected the number of categories of each column, at least 1")
+        self.sizes = tuple(sizes)
+
+    def __repr__(self) -> str:
+        return f"Categories({', '.join(map(str, self.sizes))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Categories) and self.sizes == other.sizes
+
+    def __hash__(self) -> int:
+        return hash(("categories", self.sizes))
+
+
+class Reals:
+    """Columns of real numbers."""
+
+    def __init__(self, width: int):
+        if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+            raise SpecError(f"got Reals({width!r}); expected the number of columns, at least 1")
+        self.width = width
+
+    def __repr__(self) -> str:
+        return f"Reals({self.width})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reals) and self.width == other.width
+
+    def __hash__(self) -> int:
+        return hash(("reals", self.width))
+
+
+Spec = Categories | Reals | None
+
+
+def read_spec(value: Any, name: str) -> Spec:
+    """A spec as it is, or the short forms: 28 and (119, 5) are categories."""
+    if value is None or isinstance(value, (Categories, Reals)):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Categories(value)
+    if isinstance(value, (list, tuple)):
+        return Categories(*value)
+    raise SpecError(f"got {name}={value!r}; expected Categories(…), Reals(width) or None")
+
+
+def checked(features: Tensor | None, spec: Spec, name: str) -> Tensor:
+    """The features as (…, c) of the right kind, or an error that says what the spec expects."""
+    if features is None:
+        raise SpecError(f"the model was made for {name}={spec}, but the graphs carry no such features")
+    columns = len(spec.sizes) if isinstance(spec, Categories) else spec.width if isinstance(spec, Reals) else 0
+    if features.shape[-1] != columns:
+        raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
+    if isinstance(spec, Reals):
+        return features
+    if features.is_floating_point() or features.dtype == torch.bool:
+        if not bool((features == features.round()).all()):
+            raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
+        features = features.long()
+    if isinstance(spec, Categories) and features.numel():
+        for column, size in enumerate(spec.sizes):
+            low, high = int(features[..., column].min()), int(features[..., column].max())
+            if low < 0 or high >= size:
+                raise SpecError(
+                    f"column {column} of {name} holds {low} to {high}; expected 0 to {size - 1} for {spec}. "
+                    "Give the column more categories, or renumber it"
+                )
+    return features
