@@ -58,10 +58,12 @@ class ChannelLinear(nn.Module):
 class ChannelNorm(nn.Module):
     """LayerNorm without parameters over the channels (first axis)."""
 
+    EPSILON = 1e-5
+
     def forward(self, x: Tensor) -> Tensor:
         """(d, …) → (d, …), mean 0 and variance 1 over d."""
         centred = x - x.mean(0, keepdim=True)
-        return centred * (centred.square().mean(0, keepdim=True) + 1e-5).rsqrt()
+        return centred * (centred.square().mean(0, keepdim=True) + self.EPSILON).rsqrt()
 
 
 class AffineChannelNorm(ChannelNorm):
@@ -97,13 +99,15 @@ class VectorNorm(nn.Module):
     On (d, B, n, r). Equivariant to O(r) and to permutations; zero vectors, also those of rank 0, stay zero.
     """
 
-    def __init__(self, floor: float = 1e-3):
-        super().__init__()
-        self.floor = floor
+    FLOOR = 1e-3
 
     def forward(self, v: Tensor) -> Tensor:
         """(d, B, n, r) → (d, B, n, r)."""
-        return normalised_vectors(v, self.floor)
+        return normalised_vectors(v, self.FLOOR)
+
+
+class AttentionMap(nn.Module):
+    """Base of the modules whose output is attention, (d, B, n, n), before the factor n^-0.925: it can be read out."""
 
 
 class PairMLP(nn.Module):

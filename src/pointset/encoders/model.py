@@ -11,10 +11,12 @@ from torch.utils.checkpoint import checkpoint
 
 from pointset.encoders.batch import PointBatch, PointGroup, collate
 from pointset.encoders.inputs import NodeScalars
+from pointset.encoders.inspection import Inspection, inspect
 from pointset.encoders.layers import PointState
 from pointset.encoders.presets import preset_named
 from pointset.encoders.readout import Level, Pooling, Readout
 from pointset.encoders.specs import Spec, read_spec
+from pointset.encoders.summary import summarise
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
@@ -138,6 +140,24 @@ class PointModel(nn.Module):
     def _encode(self, group: PointGroup, generator: torch.Generator | None) -> Tensor:
         state: PointState = self.encoder(PointState(self.scalars(group), self.coordinates(group, generator)))
         return state.s
+
+    def inspect(self, graph: Any) -> Inspection:
+        """Coordinates, eigenvalue functions and attention maps for one graph (to draw them), and the output.
+
+        Args:
+            graph: one graph of any accepted kind, or a point set.
+        """
+        points = self.read([graph])
+        was_training = self.training
+        self.eval()
+        try:
+            return inspect(self, points)
+        finally:
+            self.train(was_training)
+
+    def summary(self) -> None:
+        """Print a table of the parts, their shapes and parameters."""
+        print(summarise(self))
 
     def read(self, batch: Any) -> PointBatch:
         """Whatever :meth:`forward` takes, as points of the model's matrix, type and device."""

@@ -13,7 +13,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PairMLP, PointState, VectorNorm, size_scale
+from pointset.encoders.layers import (
+    MLP,
+    AttentionMap,
+    ChannelLinear,
+    ChannelNorm,
+    PairMLP,
+    PointState,
+    VectorNorm,
+    size_scale,
+)
 from pointset.encoders.products import attended, projected_products
 
 
@@ -44,7 +53,7 @@ class VectorMixer(nn.Module):
         return mixed
 
 
-class PointAttention(nn.Module):
+class PointAttention(AttentionMap):
     """Equation (3): Atten_ij = MLP((W_q s_i ⊙ W_k s_j) ‖ diagonal(W_q v_iᵀ v_j W_k)), (d, B, n, n).
 
     The factor n^-0.925 is applied where the attention is used.

@@ -10,13 +10,37 @@ For each layer ℓ, with ŝ and v̂ normalised:
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import silu
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PairMLP, PointState, VectorNorm, size_scale
+from pointset.encoders.layers import (
+    AttentionMap,
+    ChannelLinear,
+    ChannelNorm,
+    PairMLP,
+    PointState,
+    VectorNorm,
+    size_scale,
+)
 from pointset.encoders.products import attended, projected_products
+from pointset.encoders.released_fast import LayerWeights, fast_layer, piece_size
 
 
-class ReleasedAttention(nn.Module):
+class Gate(nn.Module):
+    """silu(W s + b), (d, B, n) → (d, B, n): the MLP of one layer with its activation at the end."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.weight, self.bias = ChannelLinear(channels, channels).parameters()
+
+    def forward(self, s: Tensor) -> Tensor:
+        """(d, B, n) → (d, B, n)."""
+        flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2])
+        return silu(torch.addmm(self.bias.unsqueeze(-1), self.weight, flat)).view_as(s)
+
+
+class ReleasedAttention(AttentionMap):
     """a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + MLP(x), (d, B, n, n); the factor n^-0.925 is applied where it is used."""
 
     def __init__(self, channels: int):
@@ -40,9 +64,26 @@ class ReleasedLayer(nn.Module):
         self.norm_s, self.norm_v = ChannelNorm(), VectorNorm()
         self.projections = ChannelLinear(channels, 4 * channels, bias=False)  # W_q, W_k, W₁, W₂ in one product
         self.attention = ReleasedAttention(channels)
-        self.gate_s, self.value_s = (MLP([channels, channels], tail=True) for _ in range(2))
-        self.gate_v = None if last else MLP([channels, channels], tail=True)
+        self.gate_s, self.value_s = Gate(channels), Gate(channels)
+        self.gate_v = None if last else Gate(channels)
         self.value_v = None if last else ChannelLinear(channels, channels, bias=False)
+
+    def weights(self) -> LayerWeights:
+        """The parameters in the form that the fast function takes; gradients flow back to them."""
+        pairs = self.attention.mlp
+        gates = [self.gate_s] if self.gate_v is None else [self.gate_s, self.gate_v]
+        query_key, left_right = self.projections.weight.chunk(2)
+        return LayerWeights(
+            query_key,
+            left_right,
+            torch.cat([pairs.weight1, pairs.bias1.unsqueeze(-1)], dim=1),
+            torch.cat([pairs.weight2, pairs.bias2.unsqueeze(-1)], dim=1),
+            torch.cat([gate.weight for gate in gates]),
+            torch.cat([gate.bias for gate in gates]),
+            self.value_s.weight,
+            self.value_s.bias,
+            None if self.value_v is None else self.value_v.weight,
+        )
 
     def forward(self, state: PointState, previous: Tensor | None = None) -> tuple[PointState, Tensor]:
         """State and attention before → state and attention after."""
@@ -57,15 +98,37 @@ class ReleasedLayer(nn.Module):
 
 
 class ReleasedPST(nn.Module):
-    """A stack of layers that share one growing attention."""
+    """A stack of layers that share one growing attention.
+
+    ``fast``: the same function by released_fast.py. The layers themselves are used where their parts are listened to
+    (attention maps) and under autocast.
+    """
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
         self.layers = nn.ModuleList(ReleasedLayer(channels, last=layer == layers - 1) for layer in range(layers))
+        self.fast = True
 
     def forward(self, state: PointState) -> PointState:
-        """State → state."""
+        """State → state; the vectors are those after the last layer but one, as nothing reads later ones."""
+        if self.fast and not torch.is_autocast_enabled(state.s.device.type):
+            return self._fast(state)
         attention: Tensor | None = None
         for layer in self.layers:
             state, attention = layer(state, attention)
         return state
+
+    def _fast(self, state: PointState) -> PointState:
+        channels, graphs, nodes, rank = state.v.shape
+        y = torch.cat([state.v, state.s.unsqueeze(-1)], dim=-1)  # (d, B, n, r + 1)
+        weights = [layer.weights() for layer in self.layers if isinstance(layer, ReleasedLayer)]
+        pieces = []
+        for piece in torch.split(y, min(piece_size(channels, nodes, rank), max(graphs, 1)), dim=1):
+            result, attention = piece.contiguous(), None
+            for layer in weights:
+                result, attention = fast_layer(
+                    result, attention, layer, size_scale(nodes), VectorNorm.FLOOR, ChannelNorm.EPSILON
+                )
+            pieces.append(result)
+        y = torch.cat(pieces, dim=1)
+        return PointState(y[..., -1], y[..., :-1])

@@ -1,0 +1,64 @@
+"""What can be read out of a model: coordinates, eigenvalue functions, attention, the summary."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+import torch
+
+import pointset
+from pointset.encoders.layers import size_scale
+from pointset.encoders.presets import PRESETS
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if PRESETS[name].distances is None])
+def test_readings_have_the_right_shapes_and_leave_no_trace(preset: str) -> None:
+    torch.manual_seed(0)
+    model = pointset.PointModel.from_preset(preset, dim=8, layers=3, out=2)
+    graph = nx.petersen_graph()
+    expected = model.eval()([graph])
+    model.train()
+    seen = model.inspect(graph)
+    points = pointset.to_points(graph, matrix=model.matrix)
+    assert seen.coordinates.shape == (10, points.rank, 8)
+    assert seen.functions.shape == (points.rank, 8)
+    assert [tuple(weights.shape) for weights in seen.attention] == [(8, 10, 10)] * {
+        "psds": 0,
+        "pst-onelayer": 1,
+    }.get(preset, 3)
+    torch.testing.assert_close(seen.output, expected)
+    assert model.training
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_coordinates_are_eigenvectors_times_functions() -> None:
+    model = pointset.PointModel.from_preset("pst", dim=8, layers=1)
+    points = pointset.to_points(nx.path_graph(6), dtype=torch.float32)
+    seen = model.inspect(points)
+    torch.testing.assert_close(seen.coordinates, points.parameterized_coordinates(lambda values: seen.functions))
+
+
+def test_attention_is_what_weighs_the_sums() -> None:
+    """A model of one layer: its scalars are the first ones plus the sums with the attention read out."""
+    torch.manual_seed(0)
+    model = pointset.PointModel.from_preset("pst-onelayer", dim=4, layers=1, level="node").double()
+    graph = nx.path_graph(5)
+    seen = model.inspect(graph)
+    group = model.read([graph]).groups[0]
+    s = model.scalars(group)[:, 0]
+    values = model.encoder.values[0](model.encoder.norm_s(s))  # type: ignore[operator, index]
+    expected = s + torch.einsum("cij,cj->ci", seen.attention[0], values)
+    torch.testing.assert_close(model.embed([graph]).mT, expected)
+    assert size_scale(5) == pytest.approx(5**-0.925)
+
+
+def test_summary_lists_parts_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    model = pointset.PointModel.from_preset("pst-released", node=28, edge=(4, 3), dim=16, layers=3, out=2)
+    model.summary()
+    text = capsys.readouterr().out
+    assert "encoder.layers[0…1]" in text
+    assert "(graphs, 2)" in text
+    total = sum(p.numel() for p in model.parameters())
+    assert f"{total:,}" in text.splitlines()[-1]
+    numbers = [int(line.split()[-1].replace(",", "")) for line in text.splitlines()[2:-2]]
+    assert sum(numbers) == total
