@@ -22,9 +22,10 @@ from pointset.cli.inspection_table import multiplicities_text
 from pointset.cli.main import app
 from pointset.cli.messages import counted, size_text
 from pointset.cli.options import MatrixName
-from pointset.datasets.graph_facts import facts_of, forecast_training_bytes
+from pointset.datasets.graph_facts import facts_of
 from pointset.datasets.graph_files import read_graph_file, write_graph_file
 from pointset.points.matrices import MATRICES
+from pointset.points.memory import training_bytes
 from pointset.points.point_files import read_points
 
 COMMAND = str(Path(sys.executable).with_name("pointset"))
@@ -262,9 +263,9 @@ def test_truncated_points_are_called_so() -> None:
 
 
 def test_the_forecast_of_memory() -> None:
-    assert forecast_training_bytes(10, 4, width=80, layers=6) == 4 * 6 * 80 * (100 + 40) * 6
+    assert training_bytes(10, 4, dim=80, layers=6) == 32 * 6 * 80 * (100 + 40)
     facts = inspected("graphs.g6", "--width", "64", "--layers", "2", "--batch", "10")
-    expected = [forecast_training_bytes(n, r, width=64, layers=2) for n, r in ((8, 7), (10, 9), (3, 0), (5, 4))]
+    expected = [training_bytes(n, r, dim=64, layers=2) for n, r in ((8, 7), (10, 9), (3, 0), (5, 4))]
     assert [graph["training_bytes"] for graph in facts["graphs"]] == expected
     assert facts["summary"]["training_bytes"]["batch"] == round(10 * sum(expected) / 4)
     assert facts["summary"]["encoder"] == {"width": 64, "layers": 2, "batch": 10}

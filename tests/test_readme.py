@@ -10,6 +10,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
+import torch
 from torch_geometric.utils import from_networkx
 
 import pointset
@@ -53,6 +54,27 @@ def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
     exec(blocks("python")[1], names)
     assert (tmp_path / "cache").is_dir()
+
+
+def test_the_model_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    graphs = []
+    for size in (4, 5, 5):
+        data = from_networkx(nx.cycle_graph(size))
+        data.x = torch.arange(size) % 28
+        data.edge_attr = torch.ones(data.num_edges, dtype=torch.long)
+        graphs.append(data)
+    names: dict[str, object] = {"pointset": pointset, "points": pointset.to_points_many(graphs)}
+    exec(blocks("python")[2], names)
+    assert names["predictions"].shape == (3, 1)  # type: ignore[attr-defined]
+    assert "total" in capsys.readouterr().out
+
+
+def test_the_guide_to_encoders_runs() -> None:
+    guide = (REPOSITORY / "docs" / "encoders.md").read_text()
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL):
+        exec(block, names)
+    assert len(names["seen"].attention) == 4  # type: ignore[attr-defined]
 
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:

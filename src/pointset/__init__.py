@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset import testing as testing
     from pointset.encoders.batch import PointBatch as PointBatch
     from pointset.encoders.batch import collate as collate
+    from pointset.encoders.loader import PointLoader as PointLoader
     from pointset.encoders.model import PointModel as PointModel
     from pointset.encoders.specs import Categories as Categories
     from pointset.encoders.specs import Reals as Reals
@@ -48,6 +49,7 @@ _HOME = {
     "AddEncoding": "pointset.points.transforms",
     "collate": "pointset.encoders.batch",
     "PointBatch": "pointset.encoders.batch",
+    "PointLoader": "pointset.encoders.loader",
     "PointModel": "pointset.encoders.model",
     "Categories": "pointset.encoders.specs",
     "Reals": "pointset.encoders.specs",

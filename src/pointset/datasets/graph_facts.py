@@ -12,13 +12,9 @@ import scipy.sparse.csgraph
 from pointset.errors import PointsetError, RankError
 from pointset.points.graphs import Graph
 from pointset.points.inverse import Rebuilt, rebuild
+from pointset.points.memory import training_bytes
 from pointset.points.point_set import PointSet
 from pointset.points.sparse import adjacency_matrix
-
-# Estimated from the paper's equations, not measured: numbers that training keeps for each channel, layer and pair
-# (inner product, two maps, activation, gradients), and about as many for each coordinate (vector, query, key, value,
-# mixer, update).
-SAVED_NUMBERS = 6
 
 RoundTrip = Literal["ok", "truncated", "failed"]
 
@@ -38,11 +34,6 @@ class GraphFacts:
     round_trip_error: float | None  # max |Z of the points − Z of the rebuilt graph|
     round_trip_problem: str | None
     training_bytes: int
-
-
-def forecast_training_bytes(num_nodes: int, rank: int, *, width: int, layers: int) -> int:
-    """Memory for the activations of one graph in training, in float32: 4 · layers · width · (n² + n·r) · 6 bytes."""
-    return 4 * layers * width * (num_nodes**2 + num_nodes * rank) * SAVED_NUMBERS
 
 
 def facts_of(name: str, points: PointSet, graph: Graph | None, *, width: int, layers: int) -> GraphFacts:
@@ -69,7 +60,7 @@ def facts_of(name: str, points: PointSet, graph: Graph | None, *, width: int, la
         round_trip=round_trip,
         round_trip_error=None if rebuilt is None else rebuilt.error,
         round_trip_problem=problem,
-        training_bytes=forecast_training_bytes(points.num_nodes, points.rank, width=width, layers=layers),
+        training_bytes=training_bytes(points.num_nodes, points.rank, dim=width, layers=layers),
     )
 
 

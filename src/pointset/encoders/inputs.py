@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pointset.encoders.batch import PointGroup
+from pointset.encoders.eigenvalues import signed_root
 from pointset.encoders.layers import ChannelLinear, ChannelNorm
 from pointset.encoders.pairs import PairWeights, SumOfTables
 from pointset.encoders.products import weighted_sums
@@ -47,7 +48,7 @@ class Coordinates(nn.Module):
     """The first vectors v, (d, B, n, r): PSRD v_i = U_i ⊙ f(Λ), plus Σ_j e_ij ⊙ v_j where pairs have weights.
 
     Equivariant to O(r): weights of pairs only combine points. ``noise`` is the paper's gn: in training only, Gaussian
-    noise of this size on Λ and U, from the generator that is handed in.
+    noise of this size on √Λ and U, from the generator that is handed in.
     """
 
     def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
@@ -74,7 +75,8 @@ class Coordinates(nn.Module):
             noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=generator.device)
             return x + self.noise * noise.to(x.device)
 
-        return noisy(values), noisy(vectors)
+        roots = noisy(signed_root(values))  # as the released model: the noise is on √λ
+        return roots * roots.abs(), noisy(vectors)
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from pointset.encoders.batch import PointBatch, PointGroup, collate
+from pointset.encoders.execution import check_autocast, uncompiled
 from pointset.encoders.inputs import NodeScalars
 from pointset.encoders.inspection import Inspection, inspect
 from pointset.encoders.layers import PointState
@@ -20,6 +21,8 @@ from pointset.encoders.summary import summarise
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
+
+_CHECKPOINT_PIECES = 4  # of each group, where activations are computed again
 
 
 class Settings(NamedTuple):
@@ -120,6 +123,9 @@ class PointModel(nn.Module):
             batch: what :func:`pointset.collate` gives; a PyG batch or a list of graphs is converted on the way.
             generator: for the noise on the coordinates, where the model has any and is in training.
         """
+        return uncompiled(self._predict)(batch, generator)
+
+    def _predict(self, batch: Any, generator: torch.Generator | None) -> Tensor:
         points = self.read(batch)
         rows = [self.readout(self.encode(group, generator)) for group in points.groups]
         return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
@@ -132,13 +138,18 @@ class PointModel(nn.Module):
 
     def encode(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """One group → scalars after the last layer, (d, B, n)."""
-        if self.checkpointing and torch.is_grad_enabled():
-            s: Tensor = checkpoint(self._encode, group, generator, use_reentrant=False)
-            return s
-        return self._encode(group, generator)
+        state = PointState(self.scalars(group), self.coordinates(group, generator))
+        if not (self.checkpointing and torch.is_grad_enabled()):
+            encoded: PointState = self.encoder(state)
+            return encoded.s
+        # Only the encoder is computed again: the noise of the coordinates must be the same both times. In pieces, as
+        # the backward pass holds the activations of one piece at a time, and a batch may well be a single group.
+        size = max(1, -(-state.s.shape[1] // _CHECKPOINT_PIECES))
+        pieces = zip(*(torch.split(part, size, dim=1) for part in state), strict=True)
+        return torch.cat([checkpoint(self._scalars, s, v, use_reentrant=False) for s, v in pieces], dim=1)
 
-    def _encode(self, group: PointGroup, generator: torch.Generator | None) -> Tensor:
-        state: PointState = self.encoder(PointState(self.scalars(group), self.coordinates(group, generator)))
+    def _scalars(self, s: Tensor, v: Tensor) -> Tensor:
+        state: PointState = self.encoder(PointState(s, v))
         return state.s
 
     def inspect(self, graph: Any) -> Inspection:
@@ -168,6 +179,7 @@ class PointModel(nn.Module):
                 f"with pointset.to_points(graph, matrix={self.matrix!r})"
             )
         weight = self.readout.linear.weight
+        check_autocast(weight.device)
         return points.to(weight.dtype).to(weight.device)
 
 

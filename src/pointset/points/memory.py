@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from pointset.errors import MemoryForecastError
+from pointset.points.graphs import Integers
+
+Count = TypeVar("Count", int, Integers)
 
 _NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
+
+# Numbers of four bytes that training keeps for each channel and layer, of each pair of points and of each coordinate.
+# Tensors kept for the backward pass measure 5 to 6 for `pst` and `pst-released`, 4 for `psds`; the rest is room for
+# what is alive beside them.
+_KEPT_NUMBERS = 8
+
+
+def training_bytes(num_nodes: Count, rank: Count, *, dim: int, layers: int) -> Count:
+    """About how much memory the activations of a graph take in training, in float32: 32·layers·d·(n² + n·r) bytes.
+
+    Args:
+        num_nodes: n of one graph, or (G,) of many.
+        rank: r, likewise.
+        dim: d, the number of channels.
+        layers: number of layers.
+    """
+    return num_nodes * (num_nodes + rank) * (4 * _KEPT_NUMBERS * dim * layers)
 
 
 def check_fits(needed: float, what: str, remedy: str) -> None:

@@ -1,0 +1,226 @@
+"""The preset `pst-released` written the padded way, to measure against: encoder_speed.py runs it.
+
+The same mathematics as `PointModel.from_preset("pst-released")`, laid out as the authors lay it out: a batch padded to
+its largest graph, channels last, einsum for every product, boolean masks, the eigenvectors of the padded Laplacian
+computed inside the forward pass in the type of the model (float32), gradients by autograd. Written from the description
+of the model; `tests/test_padded_reference.py` shows that outputs and gradients agree with ours for the same weights.
+
+B graphs, N nodes of the largest, M = N − 1 padded rank (the smallest eigenpair is always dropped), d channels.
+
+As the authors do, the last layer also computes new vectors, which nothing reads: their weights get no gradient and
+cannot change the result. Our model has no such weights; here they hold a fixed number. The random order of the nodes
+that the authors draw before each decomposition is left out: it changes neither the result nor the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from pointset import Categories, PointModel
+from pointset.encoders.released import ReleasedLayer
+from pointset.points.graphs import Graph
+
+ZERO_BELOW = 1e-4  # eigenvalues of smaller magnitude are masked
+LENGTH_FLOOR = 1e-3
+SIZE_EXPONENT = -0.925
+
+
+class PaddedBatch(NamedTuple):
+    """Graphs padded to the largest."""
+
+    adjacency: Tensor  # (B, N, N) weights
+    categories: Tensor  # (B, N, c) from 1; 0 is padding
+    present: Tensor  # (B, N) whether there is a node
+
+
+def pad(graphs: Sequence[Graph], dtype: torch.dtype = torch.float32) -> PaddedBatch:
+    """Graphs with categorical node features ``x``, (n,) or (n, c), → a padded batch."""
+    largest = max(graph.num_nodes for graph in graphs)
+    adjacency = torch.zeros(len(graphs), largest, largest, dtype=dtype)
+    categories, present = [], torch.zeros(len(graphs), largest, dtype=torch.bool)
+    for position, graph in enumerate(graphs):
+        weights = 1.0 if graph.weights is None else torch.as_tensor(graph.weights, dtype=dtype)
+        low, high = torch.as_tensor(graph.edges)
+        adjacency[position, low, high] = weights
+        adjacency[position, high, low] = weights
+        present[position, : graph.num_nodes] = True
+        if graph.features.x is None:
+            raise ValueError(f"graph {position} has no node features; the reference expects categories")
+        shifted = graph.features.x.reshape(graph.num_nodes, -1) + 1
+        categories.append(nn.functional.pad(shifted, (0, 0, 0, largest - graph.num_nodes)))
+    return PaddedBatch(adjacency, torch.stack(categories), present)
+
+
+def eigenpairs(adjacency: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (B, M) and eigenvectors (B, N, M) of the padded Laplacians, without the smallest pair."""
+    laplacian = torch.diag_embed(adjacency.sum(-1)) - adjacency
+    values, vectors = torch.linalg.eigh(laplacian)
+    return values[:, 1:], vectors[:, :, 1:]
+
+
+class MLP(nn.Sequential):
+    """Linear layers of the given widths; SiLU after each (after LayerNorm with ``norm``), after the last with tail."""
+
+    def __init__(self, widths: Sequence[int], *, norm: bool, tail: bool = True):
+        parts: list[nn.Module] = []
+        for position, (inputs, outputs) in enumerate(pairwise(widths)):
+            parts.append(nn.Linear(inputs, outputs))
+            if position < len(widths) - 2 or tail:
+                parts += [nn.LayerNorm(outputs)] if norm else []
+                parts.append(nn.SiLU())
+        super().__init__(*parts)
+
+
+class PaddedDeepSet(nn.Module):
+    """x ← x + mean(MLP_a(x)) ⊙ MLP_b(x), the mean over the eigenvalues that are not masked."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.pooled = MLP([channels] * 3, norm=True)
+        self.own = MLP([channels] * 3, norm=True)
+
+    def forward(self, x: Tensor, kept: Tensor) -> Tensor:
+        """(B, M, d), (B, M) → (B, M, d)."""
+        total = self.pooled(x).masked_fill(~kept.unsqueeze(-1), 0).sum(1, keepdim=True)
+        count = kept.sum(1).clamp(min=1).view(-1, 1, 1)
+        result: Tensor = x + total / count * self.own(x)
+        return result
+
+
+class PaddedEigenvalues(nn.Module):
+    """√λ → MLP 1 → 2d → d → three DeepSet layers; masked eigenvalues give zeros."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.embedding = MLP([1, 2 * channels, channels], norm=True)
+        self.layers = nn.ModuleList(PaddedDeepSet(channels) for _ in range(3))
+
+    def forward(self, eigenvalues: Tensor, kept: Tensor) -> Tensor:
+        """(B, M), (B, M) → (B, M, d)."""
+        x: Tensor = self.embedding(eigenvalues.clamp(min=0).sqrt().unsqueeze(-1))
+        for layer in self.layers:
+            x = layer(x, kept)
+        return x.masked_fill(~kept.unsqueeze(-1), 0)
+
+
+class PaddedLayer(nn.Module):
+    """One layer: scalars (B, N, d), vectors (B, N, M, d), attention (B, N, N, d) that grows from layer to layer."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.norm_s = nn.LayerNorm(channels, elementwise_affine=False)
+        self.query, self.key, self.left, self.right, self.value_v = (
+            nn.Linear(channels, channels, bias=False) for _ in range(5)
+        )
+        self.pair_mlp = MLP([channels] * 3, norm=False)
+        self.gate_s, self.gate_v, self.value_s = (MLP([channels] * 2, norm=False) for _ in range(3))
+
+    def forward(
+        self, s: Tensor, v: Tensor, attention: Tensor | None, pairs: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """State, attention before, pairs that are there (B, N, N), n^-0.925 (B, 1, 1, 1) → state, attention."""
+        normed_s = self.norm_s(s)
+        normed_v = normalize(v - v.mean(-1, keepdim=True), dim=2, eps=LENGTH_FLOOR)
+        products = torch.einsum("bimd,bjmd->bijd", self.query(normed_v), self.key(normed_v))
+        term = (self.pair_mlp(products) * scale).masked_fill(~pairs.unsqueeze(-1), 0)
+        attention = term if attention is None else attention + term
+        lengths = torch.einsum("bimd,bimd->bid", self.left(normed_v), self.right(normed_v))
+        mixed_s = normed_s + self.gate_s(normed_s) * lengths
+        mixed_v = normed_v + normed_v * self.gate_v(normed_s).unsqueeze(2)
+        s = s + torch.einsum("bijd,bjd->bid", attention, self.value_s(mixed_s))
+        v = v + torch.einsum("bijd,bjmd->bimd", attention, self.value_v(mixed_v))
+        return s, v, attention
+
+
+class PaddedReleased(nn.Module):
+    """The released model for graphs with categorical node features, mean over the nodes at the end."""
+
+    def __init__(self, sizes: Sequence[int], channels: int, layers: int, out: int = 1):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size + 1, channels, padding_idx=0) for size in sizes)
+        self.norm_s = nn.LayerNorm(channels, elementwise_affine=False)
+        self.function = PaddedEigenvalues(channels)
+        self.layers = nn.ModuleList(PaddedLayer(channels) for _ in range(layers))
+        self.readout = nn.Linear(channels, out)
+
+    def forward(self, batch: PaddedBatch) -> Tensor:
+        """Batch → (B, out)."""
+        values, vectors = eigenpairs(batch.adjacency)
+        kept = values.abs() >= ZERO_BELOW
+        vectors = vectors * (batch.present.unsqueeze(2) & kept.unsqueeze(1))
+        v = vectors.unsqueeze(-1) * self.function(values, kept).unsqueeze(1)
+        s: Tensor = self.norm_s(sum(table(batch.categories[..., c]) for c, table in enumerate(self.tables)))
+        count = batch.present.sum(1).view(-1, 1).to(v.dtype)
+        scale = (count**SIZE_EXPONENT).view(-1, 1, 1, 1)
+        pairs = batch.present.unsqueeze(1) & batch.present.unsqueeze(2)
+        attention: Tensor | None = None
+        for layer in self.layers:
+            s, v, attention = layer(s, v, attention, pairs, scale)
+        pooled = s.masked_fill(~batch.present.unsqueeze(-1), 0).sum(1) / count
+        result: Tensor = self.readout(pooled)
+        return result
+
+
+class SharedWeight(NamedTuple):
+    """A weight of ours and the same weight of the reference; ``rows`` and ``their_rows`` say which rows are meant."""
+
+    ours: Tensor
+    theirs: Tensor
+    rows: slice = slice(None)
+    their_rows: slice = slice(None)
+
+
+def reference_of(model: PointModel) -> PaddedReleased:
+    """The reference with the weights of a model of the preset `pst-released` with categorical node features."""
+    settings = model.settings
+    if settings is None or settings.preset != "pst-released" or not isinstance(settings.node, Categories):
+        raise ValueError("the reference knows the preset pst-released with categorical node features only")
+    if settings.edge is not None or settings.pooling != "mean" or settings.level != "graph":
+        raise ValueError("the reference knows no edge features and no pooling but the mean over the nodes")
+    reference = PaddedReleased(settings.node.sizes, settings.dim, settings.layers, settings.out)
+    reference.to(model.readout.linear.weight.dtype)
+    with torch.no_grad():
+        for parameter in reference.parameters():  # padding stays 0; of the last layer's vectors nothing is read
+            parameter.fill_(1 / settings.dim)
+        for table in reference.tables:
+            next(table.parameters())[0] = 0
+        for weight in shared_weights(model, reference):
+            weight.theirs[weight.their_rows] = weight.ours[weight.rows]
+    return reference
+
+
+def shared_weights(model: PointModel, reference: PaddedReleased) -> Iterator[SharedWeight]:
+    """Every weight of ours beside its place in the reference."""
+    for ours, theirs in zip(model.scalars.parameters(), reference.tables.parameters(), strict=True):
+        yield SharedWeight(ours, theirs, their_rows=slice(1, None))  # row 0 is padding there
+    yield from _in_order(model.coordinates, reference.function)
+    our_layers = [module for module in model.encoder.modules() if isinstance(module, ReleasedLayer)]
+    their_layers = [module for module in reference.layers if isinstance(module, PaddedLayer)]
+    for our_layer, their_layer in zip(our_layers, their_layers, strict=True):
+        yield from _of_layer(our_layer, their_layer)
+    yield from _in_order(model.readout.linear, reference.readout)
+
+
+def _of_layer(ours: ReleasedLayer, theirs: PaddedLayer) -> Iterator[SharedWeight]:
+    channels = theirs.query.in_features
+    for position, linear in enumerate((theirs.query, theirs.key, theirs.left, theirs.right)):
+        rows = slice(position * channels, (position + 1) * channels)
+        yield SharedWeight(ours.projections.weight, linear.weight, rows)
+    yield from _in_order(ours.attention, theirs.pair_mlp)
+    yield from _in_order(ours.gate_s, theirs.gate_s)
+    yield from _in_order(ours.value_s, theirs.value_s)
+    if ours.gate_v is not None and ours.value_v is not None:
+        yield from _in_order(ours.gate_v, theirs.gate_v)
+        yield from _in_order(ours.value_v, theirs.value_v)
+
+
+def _in_order(ours: nn.Module, theirs: nn.Module) -> Iterator[SharedWeight]:
+    """Modules whose weights come in the same order: weight, bias, scale, shift."""
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        yield SharedWeight(mine, other)

@@ -1,0 +1,133 @@
+"""The padded reference of the benchmarks computes what `pst-released` computes: same outputs, same gradients."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+import pointset
+from pointset.encoders.released import ReleasedPST
+from pointset.points.graphs import Features, GraphArrays
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # scripts, not a package
+
+from encoder_speed import operations, random_molecule, synthetic_zinc
+from padded_reference import PaddedReleased, pad, reference_of, shared_weights
+
+CHANNELS = 16
+AGREEMENT = {torch.float32: (1e-5, 1e-4), torch.float64: (1e-10, 1e-8)}  # of outputs, of gradients
+
+
+def molecules() -> GraphArrays:
+    """Connected, of 2 to 30 nodes, two of one size, with bond types as weights."""
+    return with_features([2, 30, 5, 12, 12, 23], [1] * 6)
+
+
+def with_features(sizes: list[int], parts: list[int]) -> GraphArrays:
+    """Molecule-like graphs; graph g falls into ``parts[g]`` components of ``sizes[g]`` nodes each."""
+    generator = np.random.default_rng(3)
+
+    def edges_of(size: int, count: int) -> list[tuple[int, int]]:
+        components = [random_molecule(size, generator) for _ in range(count)]
+        return [(low + p * size, high + p * size) for p, edges in enumerate(components) for low, high in edges]
+
+    ends = [np.array(edges_of(*pair), dtype=int).reshape(-1, 2) for pair in zip(sizes, parts, strict=True)]
+    nodes, edges = np.multiply(sizes, parts), np.array([len(pairs) for pairs in ends])
+    features = [Features(x=torch.from_numpy(generator.integers(0, 28, size)), y=torch.zeros(1)) for size in nodes]
+    bonds = generator.integers(1, 4, edges.sum())
+    return GraphArrays.from_flat(nodes, edges, np.concatenate(ends).T, bonds, features)
+
+
+def both(
+    graphs: GraphArrays, layers: int, dtype: torch.dtype, fast: bool = True
+) -> tuple[pointset.PointModel, PaddedReleased]:
+    """Both models after a backward pass of the same loss; outputs are compared on the way."""
+    torch.manual_seed(layers)
+    node = pointset.Categories(28)
+    model = pointset.PointModel.from_preset("pst-released", node=node, out=3, dim=CHANNELS, layers=layers).to(dtype)
+    assert isinstance(model.encoder, ReleasedPST)
+    model.encoder.fast = fast
+    reference = reference_of(model)
+    ours: Tensor = model(pointset.collate(list(pointset.to_points_many(graphs, dtype=dtype, progress=False))))
+    theirs: Tensor = reference(pad(list(graphs), dtype))
+    tolerance, _ = AGREEMENT[dtype]
+    torch.testing.assert_close(theirs, ours, rtol=tolerance, atol=tolerance)
+    target = torch.randn(ours.shape, dtype=dtype)
+    for output in (ours, theirs):
+        torch.autograd.backward((output - target).square().sum())
+    return model, reference
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "plain"])
+@pytest.mark.parametrize("dtype", AGREEMENT, ids=str)
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("graphs", [molecules(), with_features([9, 1, 6, 4], [1, 1, 2, 3])], ids=["connected", "parts"])
+def test_outputs_and_gradients_agree(graphs: GraphArrays, layers: int, dtype: torch.dtype, fast: bool) -> None:
+    model, reference = both(graphs, layers, dtype, fast)
+    _, tolerance = AGREEMENT[dtype]
+    for weight in shared_weights(model, reference):
+        ours, theirs = weight.ours.grad, weight.theirs.grad
+        assert ours is not None and theirs is not None
+        largest = float(ours.abs().max())
+        assert largest > 0
+        difference = float((ours[weight.rows] - theirs[weight.their_rows]).abs().max())
+        assert difference <= tolerance * largest
+
+
+def test_every_weight_of_ours_is_in_the_reference() -> None:
+    model, reference = both(molecules(), 2, torch.float64)
+    shared = list(shared_weights(model, reference))
+    assert {id(weight.ours) for weight in shared} == {id(parameter) for parameter in model.parameters()}
+    covered = sum(weight.ours[weight.rows].numel() for weight in shared)
+    assert covered == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_only_the_vectors_of_the_last_layer_are_extra_in_the_reference() -> None:
+    model, reference = both(molecules(), 2, torch.float64)
+    shared = {id(weight.theirs) for weight in shared_weights(model, reference)}
+    extra = {name: parameter for name, parameter in reference.named_parameters() if id(parameter) not in shared}
+    assert set(extra) == {"layers.1.value_v.weight", "layers.1.gate_v.0.weight", "layers.1.gate_v.0.bias"}
+    assert all(parameter.grad is None for parameter in extra.values())
+
+
+def test_weights_of_the_last_layers_vectors_do_not_matter() -> None:
+    _, reference = both(molecules(), 2, torch.float64)
+    batch = pad(list(molecules()), torch.float64)
+    before = reference(batch)
+    with torch.no_grad():
+        dict(reference.named_parameters())["layers.1.value_v.weight"].normal_()
+    assert torch.equal(reference(batch), before)
+
+
+def test_the_reference_refuses_other_models() -> None:
+    with pytest.raises(ValueError, match="pst-released"):
+        reference_of(pointset.PointModel.from_preset("pst", node=28))
+    with pytest.raises(ValueError, match="edge features"):
+        reference_of(pointset.PointModel.from_preset("pst-released", node=28, edge=4))
+
+
+def test_counted_operations_are_those_that_torch_counts_in_the_reference() -> None:
+    graphs, n, d, layers = with_features([20] * 3, [1] * 3), 20, 24, 3  # of one size: nothing is padded
+    reference = PaddedReleased([28], d, layers)
+    with FlopCounterMode(display=False) as forward:
+        output = reference(pad(list(graphs)))
+    with FlopCounterMode(display=False) as backward:
+        torch.autograd.backward(output.sum())
+    counted = operations([(n, n - 1)] * 3, d, layers)
+    last_vectors = 3 * (2 * d**2 * n * (n - 1) + 2 * d * n**2 * (n - 1) + 2 * d**2 * n)  # computed, never read
+    assert forward.get_total_flops() == pytest.approx(counted / 3 + last_vectors, rel=1e-6)
+    assert backward.get_total_flops() == pytest.approx(2 * counted / 3, rel=1e-3)
+
+
+def test_random_molecules_are_of_zincs_sizes_and_connected() -> None:
+    graphs = synthetic_zinc(300)
+    assert np.mean(graphs.num_nodes) == pytest.approx(23.16, abs=1)
+    assert np.mean(graphs.num_edges) == pytest.approx(24.92, abs=1.5)
+    points = pointset.to_points_many(graphs, progress=False)
+    assert all(item.rank == item.num_nodes - 1 for item in points)
