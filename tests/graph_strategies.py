@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from networkx.algorithms.isomorphism import GraphMatcher
 from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 from torch_geometric.data import Data
@@ -64,3 +69,64 @@ def relabelled(adjacency: NDArray[np.float64], seed: int) -> tuple[NDArray[np.fl
     result = np.zeros_like(adjacency)
     result[np.ix_(permutation, permutation)] = adjacency
     return result, permutation
+
+
+def two_cycles(length: int) -> nx.Graph[int]:
+    """Two separate cycles: a graph that message passing takes for one cycle of twice the length."""
+    return nx.disjoint_union(nx.cycle_graph(length), nx.cycle_graph(length))
+
+
+def circulant_skip_links(nodes: int, skip: int) -> nx.Graph[int]:
+    """A cycle with a link from each node to the one ``skip`` further on; the CSL classes have 41 nodes."""
+    return nx.circulant_graph(nodes, [1, skip])
+
+
+# Repeated eigenvalues everywhere. Few sizes, so that a batch of them all has few groups and tests are fast.
+SYMMETRIC_GRAPHS: dict[str, nx.Graph[Any]] = {
+    "cycle": nx.cycle_graph(8),
+    "cube": nx.hypercube_graph(3),
+    "complete": nx.complete_graph(8),
+    "star": nx.star_graph(7),
+    "path": nx.path_graph(8),
+    "two cycles": two_cycles(4),
+    "no edges": nx.empty_graph(8),
+    "tesseract": nx.hypercube_graph(4),
+    "rook": rook_graph(),
+    "Shrikhande": shrikhande_graph(),
+}
+
+
+@functools.cache
+def asymmetric_graphs() -> tuple[nx.Graph[int], ...]:
+    """The eight graphs with six nodes and no symmetry; all are connected."""
+
+    def automorphisms(graph: nx.Graph[int]) -> int:
+        """1, or 2 for more than one."""
+        return len(list(itertools.islice(GraphMatcher(graph, graph).isomorphisms_iter(), 2)))
+
+    found = [graph for graph in ATLAS_UP_TO_6 if len(graph) == 6 and automorphisms(graph) == 1]
+    assert len(found) == 8
+    return tuple(found)
+
+
+NODE_CATEGORIES = (5, 3)
+EDGE_CATEGORIES = (4,)
+
+
+def with_features(graph: nx.Graph[Any], seed: int) -> Data:
+    """The graph with random categories on nodes (two columns) and edges (one), and random positions."""
+    generator = torch.Generator().manual_seed(seed)
+    graph = nx.convert_node_labels_to_integers(graph)
+    edges = torch.tensor(sorted(graph.edges()), dtype=torch.long).reshape(-1, 2)
+
+    def drawn(rows: int, sizes: tuple[int, ...]) -> torch.Tensor:
+        return torch.stack([torch.randint(0, size, (rows,), generator=generator) for size in sizes], dim=1)
+
+    edge_attr = drawn(len(edges), EDGE_CATEGORIES)
+    return Data(
+        num_nodes=len(graph),
+        edge_index=torch.cat([edges, edges.flip(1)]).mT.contiguous(),
+        edge_attr=torch.cat([edge_attr, edge_attr]),
+        x=drawn(len(graph), NODE_CATEGORIES),
+        pos=torch.randn(len(graph), 3, generator=generator, dtype=torch.float64),
+    )

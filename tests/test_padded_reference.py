@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import pointset
-from pointset.encoders.released import ReleasedPST
 from pointset.points.graphs import Features, GraphArrays
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # scripts, not a package
@@ -44,15 +43,11 @@ def with_features(sizes: list[int], parts: list[int]) -> GraphArrays:
     return GraphArrays.from_flat(nodes, edges, np.concatenate(ends).T, bonds, features)
 
 
-def both(
-    graphs: GraphArrays, layers: int, dtype: torch.dtype, fast: bool = True
-) -> tuple[pointset.PointModel, PaddedReleased]:
+def both(graphs: GraphArrays, layers: int, dtype: torch.dtype) -> tuple[pointset.PointModel, PaddedReleased]:
     """Both models after a backward pass of the same loss; outputs are compared on the way."""
     torch.manual_seed(layers)
     node = pointset.Categories(28)
     model = pointset.PointModel.from_preset("pst-released", node=node, out=3, dim=CHANNELS, layers=layers).to(dtype)
-    assert isinstance(model.encoder, ReleasedPST)
-    model.encoder.fast = fast
     reference = reference_of(model)
     ours: Tensor = model(pointset.collate(list(pointset.to_points_many(graphs, dtype=dtype, progress=False))))
     theirs: Tensor = reference(pad(list(graphs), dtype))
@@ -64,12 +59,11 @@ def both(
     return model, reference
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["fast", "plain"])
 @pytest.mark.parametrize("dtype", AGREEMENT, ids=str)
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("graphs", [molecules(), with_features([9, 1, 6, 4], [1, 1, 2, 3])], ids=["connected", "parts"])
-def test_outputs_and_gradients_agree(graphs: GraphArrays, layers: int, dtype: torch.dtype, fast: bool) -> None:
-    model, reference = both(graphs, layers, dtype, fast)
+def test_outputs_and_gradients_agree(graphs: GraphArrays, layers: int, dtype: torch.dtype) -> None:
+    model, reference = both(graphs, layers, dtype)
     _, tolerance = AGREEMENT[dtype]
     for weight in shared_weights(model, reference):
         ours, theirs = weight.ours.grad, weight.theirs.grad

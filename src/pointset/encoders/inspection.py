@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from pointset.encoders.inputs import Coordinates
 from pointset.encoders.layers import AttentionMap, size_scale
-from pointset.encoders.released import ReleasedPST
 
 
 class Inspection(NamedTuple):
@@ -30,9 +29,6 @@ def inspect(model: nn.Module, points: Any) -> Inspection:
         return lambda _module, _arguments, output: seen[name].append(output.detach()[:, 0])
 
     hooks = []
-    fast = [part for part in model.modules() if isinstance(part, ReleasedPST) and part.fast]
-    for encoder in fast:
-        encoder.fast = False  # the fast way has no parts to listen to
     for part in model.modules():
         if isinstance(part, Coordinates):
             hooks += [
@@ -45,8 +41,6 @@ def inspect(model: nn.Module, points: Any) -> Inspection:
         with torch.no_grad():
             output = model(points)
     finally:
-        for encoder in fast:
-            encoder.fast = True
         for hook in hooks:
             hook.remove()
     scale = size_scale(seen["coordinates"][0].shape[1])

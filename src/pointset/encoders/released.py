@@ -24,7 +24,6 @@ from pointset.encoders.layers import (
     size_scale,
 )
 from pointset.encoders.products import attended, projected_products
-from pointset.encoders.released_fast import LayerWeights, fast_layer, piece_size
 
 
 class Gate(nn.Module):
@@ -68,23 +67,6 @@ class ReleasedLayer(nn.Module):
         self.gate_v = None if last else Gate(channels)
         self.value_v = None if last else ChannelLinear(channels, channels, bias=False)
 
-    def weights(self) -> LayerWeights:
-        """The parameters in the form that the fast function takes; gradients flow back to them."""
-        pairs = self.attention.mlp
-        gates = [self.gate_s] if self.gate_v is None else [self.gate_s, self.gate_v]
-        query_key, left_right = self.projections.weight.chunk(2)
-        return LayerWeights(
-            query_key,
-            left_right,
-            torch.cat([pairs.weight1, pairs.bias1.unsqueeze(-1)], dim=1),
-            torch.cat([pairs.weight2, pairs.bias2.unsqueeze(-1)], dim=1),
-            torch.cat([gate.weight for gate in gates]),
-            torch.cat([gate.bias for gate in gates]),
-            self.value_s.weight,
-            self.value_s.bias,
-            None if self.value_v is None else self.value_v.weight,
-        )
-
     def forward(self, state: PointState, previous: Tensor | None = None) -> tuple[PointState, Tensor]:
         """State and attention before → state and attention after."""
         s, v = self.norm_s(state.s), self.norm_v(state.v)
@@ -98,37 +80,15 @@ class ReleasedLayer(nn.Module):
 
 
 class ReleasedPST(nn.Module):
-    """A stack of layers that share one growing attention.
-
-    ``fast``: the same function by released_fast.py. The layers themselves are used where their parts are listened to
-    (attention maps) and under autocast.
-    """
+    """A stack of layers that share one growing attention."""
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
         self.layers = nn.ModuleList(ReleasedLayer(channels, last=layer == layers - 1) for layer in range(layers))
-        self.fast = True
 
     def forward(self, state: PointState) -> PointState:
         """State → state; the vectors are those after the last layer but one, as nothing reads later ones."""
-        if self.fast and not torch.is_autocast_enabled(state.s.device.type):
-            return self._fast(state)
         attention: Tensor | None = None
         for layer in self.layers:
             state, attention = layer(state, attention)
         return state
-
-    def _fast(self, state: PointState) -> PointState:
-        channels, graphs, nodes, rank = state.v.shape
-        y = torch.cat([state.v, state.s.unsqueeze(-1)], dim=-1)  # (d, B, n, r + 1)
-        weights = [layer.weights() for layer in self.layers if isinstance(layer, ReleasedLayer)]
-        pieces = []
-        for piece in torch.split(y, min(piece_size(channels, nodes, rank), max(graphs, 1)), dim=1):
-            result, attention = piece.contiguous(), None
-            for layer in weights:
-                result, attention = fast_layer(
-                    result, attention, layer, size_scale(nodes), VectorNorm.FLOOR, ChannelNorm.EPSILON
-                )
-            pieces.append(result)
-        y = torch.cat(pieces, dim=1)
-        return PointState(y[..., -1], y[..., :-1])
