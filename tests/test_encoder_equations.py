@@ -176,16 +176,8 @@ def test_one_layer(name: str, last: bool) -> None:
     assert_encodes_as_loops(ONE_LAYER[name](last), random_state())
 
 
-class PlainReleasedPST(ReleasedPST):
-    """The released encoder by its layers, not by the hand-written function for a whole layer."""
-
-    def __init__(self, channels: int, layers: int):
-        super().__init__(channels, layers)
-        self.fast = False
-
-
 @pytest.mark.parametrize("layers", [1, LAYERS])
-@pytest.mark.parametrize("encoder", [PST, PSDS, OneLayerPST, ReleasedPST, PlainReleasedPST])
+@pytest.mark.parametrize("encoder", [PST, PSDS, OneLayerPST, ReleasedPST])
 class TestWholeEncoder:
     def test_as_loops(self, encoder: type[nn.Module], layers: int) -> None:
         torch.manual_seed(1)

@@ -75,7 +75,7 @@ few_variants = pytest.mark.parametrize("variant", FEW_VARIANTS, ids=str)
 each_preset = pytest.mark.parametrize("variant", PRESETS_ONLY, ids=str)
 each_variant_and_type = pytest.mark.parametrize(
     ("variant", "dtype"),
-    [*((variant, torch.float64) for variant in VARIANTS), *((variant, torch.float32) for variant in FEW_VARIANTS)],
+    [*((variant, torch.float64) for variant in VARIANTS), *((variant, torch.float32) for variant in PRESETS_ONLY)],
     ids=str,
 )
 
@@ -206,8 +206,8 @@ class TestContract:
     @pytest.mark.parametrize("preset", PRESETS)
     def test_overfits_eight_graphs(self, preset: str, level: Level) -> None:
         variant = Variant(preset, level, True)
-        model, points = variant.model(torch.float32, dim=32), variant.points(asymmetric_data)
-        losses = train(model, points, steps=150, rate=3e-3, goal=0.01)
+        model, points = variant.model(torch.float32), variant.points(asymmetric_data)
+        losses = train(model, points, steps=150, rate=1e-2, goal=0.01)
         assert losses[-1] < 0.01 * losses[0]
 
     @few_variants
@@ -330,11 +330,11 @@ class TestNoise:
         coordinates: Any = PointModel.from_preset("pst-gc", dim=2, layers=1, noise=0.01).double().coordinates
         group = pointset.collate([pointset.to_points(nx.gnp_random_graph(60, 0.3, seed=0))]).groups[0]
         generator = torch.Generator().manual_seed(0)
-        noisy = coordinates(group, generator) - coordinates.eval()(group)
-        scale = coordinates.function.scale
+        noisy = (coordinates(group, generator) - coordinates.eval()(group)).detach()
+        scale = coordinates.function.scale.detach()
         roots = group.eigenvalues.sqrt()  # (1, r)
         expected = scale[0].abs() * 0.01 * (roots.square() + group.eigenvectors.square()).mean().sqrt()
-        assert float(noisy[0].square().mean().sqrt() / expected) == pytest.approx(1, rel=0.05)
+        assert float((noisy[0].square().mean().sqrt() / expected).detach()) == pytest.approx(1, rel=0.05)
 
     def test_without_a_generator_the_remedy_is_named(self) -> None:
         model = self.model()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, NamedTuple, get_args
 
 import torch
@@ -209,5 +211,6 @@ def _check(settings: Settings) -> None:
     for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):
         if getattr(settings, name) not in known:
             raise SpecError(f"got {name}={getattr(settings, name)!r}; expected {' or '.join(map(repr, known))}")
-    if not settings.noise >= 0:
+    noise = settings.noise
+    if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= noise < math.inf:
         raise SpecError(f"got noise={settings.noise!r}; expected a number, at least 0")

@@ -143,7 +143,7 @@ class _ProjectedProducts(Function):
     def backward(ctx: Any, grad_pairs: Tensor, grad_points: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         projected, query_s, key_s = ctx.saved_tensors
         query, key, left, right = projected.chunk(4)
-        grad = torch.empty_like(projected)
+        grad = torch.empty_like(projected, memory_format=torch.contiguous_format)  # the views below are written to
         grad_query, grad_key, grad_left, grad_right = grad.chunk(4)
         of_vectors = _matrices(grad_pairs[-query.shape[0] :])
         torch.bmm(of_vectors, _matrices(key), out=_matrices(grad_query))

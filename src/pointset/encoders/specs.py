@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from pointset.errors import SpecError
@@ -73,10 +72,9 @@ def checked(features: Tensor | None, spec: Spec, name: str) -> Tensor:
         raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
     if isinstance(spec, Reals):
         return features
-    if features.is_floating_point() or features.dtype == torch.bool:
-        if not bool((features == features.round()).all()):
-            raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
-        features = features.long()
+    if features.is_floating_point() and not bool((features == features.round()).all()):
+        raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
+    features = features.long()
     if isinstance(spec, Categories) and features.numel():
         for column, size in enumerate(spec.sizes):
             low, high = int(features[..., column].min()), int(features[..., column].max())
