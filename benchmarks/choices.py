@@ -120,6 +120,11 @@ class GraphVectorNorm(nn.Module):
         return v * (squares + 1e-6).rsqrt()
 
 
+def _unbounded(model: pointset.PointModel) -> None:
+    for layer in model.encoder.layers:  # type: ignore[union-attr]
+        layer.bound_v = nn.Identity()
+
+
 def _normed(norm: type[nn.Module], first: int = 0) -> Callable[[pointset.PointModel], None]:
     def change(model: pointset.PointModel) -> None:
         layers = model.encoder.layers
@@ -176,6 +181,7 @@ CHOICES = {
     "6 layers": Choice(layers=6),
     "vectors: length 1 in each channel (released)": Choice(_normed(VectorNorm)),
     "vectors: length 1 in each channel, not in the first layer": Choice(_normed(VectorNorm, 1)),
+    "vectors: not bounded": Choice(_unbounded),
     "vectors: one length for all channels of a point": Choice(_normed(PointNorm)),
     "vectors: one length for a graph": Choice(_normed(GraphVectorNorm)),
     "6 layers, vectors: length 1 in each channel (released)": Choice(_normed(VectorNorm), layers=6),

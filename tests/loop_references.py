@@ -5,8 +5,8 @@ point i has scalars ``s[i]`` (d,) and vectors ``v[i]`` (r, d), as the paper writ
 axis k; points i, j.
 
 What the paper does not print and the encoders add stands here in functions of its own: :func:`layer_norm` of the
-scalars and, in PSDS and the released model, :func:`unit_vectors` of the vectors before a layer uses them,
-:func:`size_scale` at every sum over points, and residuals.
+scalars and :func:`bounded` of the vectors (in PSDS and the released model :func:`unit_vectors`) before a layer uses
+them, :func:`size_scale` at every sum over points, and residuals.
 """
 
 from __future__ import annotations
@@ -46,6 +46,15 @@ def unit_vectors(v: Array) -> Array:
         for k in range(rank):
             result[k, c] /= max(length, 1e-3)
     return result
+
+
+def bounded(v: Array) -> Array:
+    """(r, d): divided by √(1 + ℓ²/100), ℓ² the mean over the channels of the squared lengths."""
+    rank, channels = v.shape
+    mean = sum(v[k, c] ** 2 for k in range(rank) for c in range(channels)) / channels
+    return np.array([[v[k, c] / math.sqrt(1 + mean / 100) for c in range(channels)] for k in range(rank)]).reshape(
+        v.shape
+    )
 
 
 def size_scale(nodes: int) -> float:
@@ -202,17 +211,17 @@ def combined(weights: list[Points], values: Points, before: Points) -> Points:
 
 def pst_layer(s: Points, v: Points, mixer: MixerWeights, pair: AttentionWeights) -> tuple[Points, Points]:
     """One layer, equations (1) to (4). Queries and keys are taken before the mixer, as in the proofs of Appendix A."""
-    s_hat = [layer_norm(x) for x in s]
-    weights = attention(s_hat, v, pair)
-    new_s = combined(weights, [mixed_scalars(*point, mixer) for point in zip(s_hat, v, strict=True)], s)
+    s_hat, v_hat = [layer_norm(x) for x in s], [bounded(x) for x in v]
+    weights = attention(s_hat, v_hat, pair)
+    new_s = combined(weights, [mixed_scalars(*point, mixer) for point in zip(s_hat, v_hat, strict=True)], s)
     if mixer.mlp2 is None:
         return new_s, v
-    return new_s, combined(weights, [mixed_vectors(*point, mixer) for point in zip(s_hat, v, strict=True)], v)
+    return new_s, combined(weights, [mixed_vectors(*point, mixer) for point in zip(s_hat, v_hat, strict=True)], v)
 
 
 def one_layer_pst(s: Points, v: Points, pair: AttentionWeights, values: Sequence[Function]) -> Points:
     """PST-onelayer (Appendix H): one attention matrix, then s_i ← s_i + Σ_j Atten_ij MLP(s_j) in every layer."""
-    weights = attention([layer_norm(x) for x in s], v, pair)
+    weights = attention([layer_norm(x) for x in s], [bounded(x) for x in v], pair)
     for value in values:
         s = combined(weights, [value(layer_norm(x)) for x in s], s)
     return s

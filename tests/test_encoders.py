@@ -284,7 +284,7 @@ def test_overfits_eight_graphs_by_their_structure_alone(preset: str, level: Leve
     """No features: graphs, and nodes, differ only in where they stand."""
     variant = Variant(preset, level, False)
     model, points = variant.model(torch.float32, dim=32, pooling="sum"), variant.points(asymmetric_data)
-    losses = train(model, points, steps=3000, rate=1e-3, goal=0.01)
+    losses = train(model, points, steps=2000, rate=1e-3, goal=0.01)
     assert losses[-1] < 0.01 * losses[0]
 
 
@@ -498,7 +498,7 @@ class TestFeatures:
         mirrored = Data(edge_index=2 - PATH_EDGES, edge_attr=torch.tensor([1, 1, 3, 3]), num_nodes=3)
         assert_near(model([mirrored]), expected)
         other = model(self.path(edge_attr=torch.tensor([1, 1, 2, 2])))
-        assert float((other - expected).abs().max()) > 1e-6
+        assert not torch.allclose(other, expected, rtol=0, atol=1e-6)
 
     def test_two_features_for_one_edge_are_refused(self) -> None:
         with pytest.raises(GraphError):

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pointset.encoders.products import normalised_vectors, pair_mlp
+from pointset.encoders.products import normalised_vectors, pair_mlp, row_products
 
 Norm = Literal["none", "layer"]
 SIZE_EXPONENT = 0.925  # of the released model: sums over n points are scaled by n^-0.925
@@ -104,6 +104,21 @@ class VectorNorm(nn.Module):
     def forward(self, v: Tensor) -> Tensor:
         """(d, B, n, r) → (d, B, n, r)."""
         return normalised_vectors(v, self.FLOOR)
+
+
+class VectorBound(nn.Module):
+    """Shorten very long vectors: v / √(1 + ℓ²/100), ℓ² the mean of ‖v‖² over the channels; a factor for each point.
+
+    On (d, B, n, r). Equivariant to O(r) and to permutations. Ordinary lengths (about 1) stay and keep their meaning (in
+    SRD the squared length is the degree); a layer, which is cubic in its vectors, cannot make them explode.
+    """
+
+    REACH = 10.0
+
+    def forward(self, v: Tensor) -> Tensor:
+        """(d, B, n, r) → (d, B, n, r)."""
+        squares = row_products(v, v).mean(0, keepdim=True)  # (1, B, n)
+        return v * (1 + squares / self.REACH**2).rsqrt().unsqueeze(-1)
 
 
 class AttentionMap(nn.Module):

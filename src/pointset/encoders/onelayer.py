@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, size_scale
+from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, VectorBound, size_scale
 from pointset.encoders.products import pair_products, weighted_sums
 from pointset.encoders.pst import PointAttention
 
@@ -18,7 +18,7 @@ class OneLayerPST(nn.Module):
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
-        self.norm_s = ChannelNorm()
+        self.norm_s, self.bound_v = ChannelNorm(), VectorBound()
         self.projections_v = ChannelLinear(channels, 2 * channels, bias=False)
         self.projections_s = ChannelLinear(channels, 2 * channels, bias=False)
         self.attention = PointAttention(channels)
@@ -27,7 +27,7 @@ class OneLayerPST(nn.Module):
     def forward(self, state: PointState) -> PointState:
         """State → state with other scalars; the vectors stay as they are."""
         query_s, key_s = self.projections_s(self.norm_s(state.s)).chunk(2)
-        attention: Tensor = self.attention(pair_products(self.projections_v(state.v), query_s, key_s))
+        attention: Tensor = self.attention(pair_products(self.projections_v(self.bound_v(state.v)), query_s, key_s))
         s = state.s
         for values in self.values:
             sums = weighted_sums(attention, values(self.norm_s(s)).unsqueeze(-1)).squeeze(-1)

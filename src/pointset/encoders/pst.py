@@ -3,8 +3,8 @@
 State of a group of B graphs with n points of rank r: scalars s (d, B, n), invariant to O(r); vectors v (d, B, n, r),
 equivariant to it. A layer costs n²·r·d for the pairs and n·r·d² + n²·d² for mixing channels, for each graph.
 
-What the paper leaves open and what is done here (docs/departures_from_paper.md): scalars are normalised before they are
-used, vectors are not, attention is scaled by n^-0.925, SiLU throughout, residual connections around the attention.
+What the paper leaves open and what is done here (docs/departures_from_paper.md): scalars are normalised and
+vectors bounded before they are used, attention is scaled by n^-0.925, SiLU throughout, residual connections.
 Queries and keys are taken before the mixer, values after it, as in the proofs of Appendix A.
 """
 
@@ -20,6 +20,7 @@ from pointset.encoders.layers import (
     ChannelNorm,
     PairMLP,
     PointState,
+    VectorBound,
     size_scale,
 )
 from pointset.encoders.products import attended, projected_products
@@ -76,7 +77,7 @@ class PSTLayer(nn.Module):
 
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__()
-        self.norm_s = ChannelNorm()
+        self.norm_s, self.bound_v = ChannelNorm(), VectorBound()
         self.projections_v = ChannelLinear(channels, 4 * channels, bias=False)  # W_q, W_k, W₁, W₂ in one product
         self.projections_s = ChannelLinear(channels, 2 * channels, bias=False)  # W_q, W_k of the scalars
         self.attention = PointAttention(channels)
@@ -85,7 +86,7 @@ class PSTLayer(nn.Module):
 
     def forward(self, state: PointState) -> PointState:
         """State → state, with the same shapes."""
-        s, v = self.norm_s(state.s), state.v
+        s, v = self.norm_s(state.s), self.bound_v(state.v)
         query_s, key_s = self.projections_s(s).chunk(2)
         pairs, diagonal = projected_products(self.projections_v(v), query_s, key_s)  # (2d, B, n, n), (d, B, n)
         attention = self.attention(pairs)
