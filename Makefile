@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast test-slow check format bench bench-large docs clean
+.PHONY: help demo test test-fast test-slow check format bench bench-encoders bench-large docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 # torch goes first and pinned: a plain resolve would fetch a newer build with gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
@@ -43,6 +43,10 @@ bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/
 	$(BIN)/python benchmarks/many_graphs.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/startup.py
+
+bench-encoders: $(READY)  ## speed and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)
+	$(BIN)/python benchmarks/encoder_speed.py
+	$(BIN)/python benchmarks/encoder_growth.py
 
 bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
 	$(BIN)/python benchmarks/large_graph.py

@@ -135,11 +135,6 @@ def _normed(norm: type[nn.Module], first: int = 0) -> Callable[[pointset.PointMo
     return change
 
 
-def _psds_without_norm(model: pointset.PointModel) -> None:
-    for layer in model.encoder.layers:  # type: ignore[union-attr]
-        layer.norm_v = nn.Identity()
-
-
 def _no_scalar_norm(model: pointset.PointModel) -> None:
     for layer in model.encoder.layers:  # type: ignore[union-attr]
         layer.norm_s = nn.Identity()
@@ -193,9 +188,7 @@ CHOICES = {
     "pst-released": Choice(preset="pst-released"),
     "pst-gc": Choice(preset="pst-gc"),
     "psds": Choice(preset="psds"),
-    "psds, vectors not normalised": Choice(_psds_without_norm, preset="psds"),
-    "psds, 6 layers": Choice(preset="psds", layers=6),
-    "psds, 6 layers, vectors not normalised": Choice(_psds_without_norm, preset="psds", layers=6),
+    "psds, vectors: length 1 in each channel (released)": Choice(_normed(VectorNorm), preset="psds"),
 }
 
 

@@ -5,8 +5,8 @@ point i has scalars ``s[i]`` (d,) and vectors ``v[i]`` (r, d), as the paper writ
 axis k; points i, j.
 
 What the paper does not print and the encoders add stands here in functions of its own: :func:`layer_norm` of the
-scalars and :func:`bounded` of the vectors (in PSDS and the released model :func:`unit_vectors`) before a layer uses
-them, :func:`size_scale` at every sum over points, and residuals.
+scalars and :func:`bounded` of the vectors (in the released model :func:`unit_vectors`) before a layer uses them,
+:func:`size_scale` at every sum over points, and residuals.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def psds_layer(s: Points, v: Points, mixer: MixerWeights, w: DeepSetWeights) -> 
     """
     nodes, scale = len(s), size_scale(len(s))
     channels = len(s[0])
-    s_hat, v_hat = [layer_norm(x) for x in s], [unit_vectors(x) for x in v]
+    s_hat, v_hat = [layer_norm(x) for x in s], [bounded(x) for x in v]
     mixed_s = [mixed_scalars(*point, mixer) for point in zip(s_hat, v_hat, strict=True)]
     total_s = np.zeros(channels)
     for i in range(nodes):

@@ -391,7 +391,11 @@ class TestWhatAModelTakes:
         with pytest.raises(SpecError, match=r"'laplacian'.*'adjacency'.*to_points\(graph, matrix='adjacency'\)"):
             self.model(name="pst-adj")(points)
 
-    @pytest.mark.parametrize("value", [nx.cycle_graph(5), "graphs", 3, None, Data(edge_index=PATH_EDGES)], ids=repr)
+    @pytest.mark.parametrize(
+        "value",
+        [nx.cycle_graph(5), "graphs", 3, None, Data(edge_index=PATH_EDGES)],
+        ids=lambda value: type(value).__name__,
+    )
     def test_what_is_no_batch_is_refused(self, value: Any) -> None:
         with pytest.raises(SpecError, match="expected a PointBatch"):
             self.model()(value)

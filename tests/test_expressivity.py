@@ -156,8 +156,8 @@ class TestStronglyRegularGraphs:
 
     def test_three_layers_of_the_deep_set_do_too(self) -> None:
         """v_sq carries sums over all points to each of them; by how much depends on the weights."""
-        assert difference("psds", self.marked_pair, layers=2, dim=32, node=2)[1] < SAME
-        assert difference("psds", self.marked_pair, layers=4, dim=32, node=2)[1] > SEPARATED
+        assert difference("psds", self.marked_pair, layers=2, node=2)[1] < SAME
+        assert difference("psds", self.marked_pair, layers=4, node=2)[1] > SEPARATED
 
     @pytest.mark.parametrize("layers", [2, 3, 6])
     def test_attention_that_is_computed_once_never_does(self, layers: int) -> None:
@@ -188,3 +188,11 @@ class TestAllSmallGraphs:
         pair = [nx.complete_bipartite_graph(3, 3), nx.circular_ladder_graph(3)]
         assert not separates("pst-gc", pair, layers=1)
         assert separates("pst-gc", pair, layers=2)
+
+    def test_lengths_of_vectors_show_a_single_eigenvalue(self) -> None:
+        """Two triangles and K₆ have one non-zero eigenvalue each, 3 and 6: all channels are then parallel. Were vectors
+        given length 1, PSDS, which forms no pairs, would take the graphs for one with many weights."""
+        pair = [two_cycles(3), nx.complete_graph(6)]
+        assert separates("psds", pair, layers=2)
+        assert separates("pst", pair, layers=1)
+        assert separates("pst-released", pair, layers=1)

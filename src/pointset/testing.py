@@ -144,9 +144,8 @@ def _rows(model: nn.Module, point_sets: list[PointSet]) -> list[Tensor]:
     """The output of each graph in its own tensor: (1, out), or (n, out) where the model gives a row for each node."""
     output: Tensor = model(collate(point_sets))
     counts = [points.num_nodes for points in point_sets]
-    by_node = (
-        getattr(getattr(model, "readout", None), "level", None) == "node"
-    )  # as many nodes as graphs: ask the model
+    # Where there are as many nodes as graphs, the number of rows does not tell: the model does.
+    by_node = getattr(getattr(model, "readout", None), "level", None) == "node"
     if output.shape[0] == sum(counts) and (by_node or output.shape[0] != len(counts)):
         return list(torch.split(output, counts))
     if output.shape[0] == len(counts):

@@ -24,7 +24,9 @@ from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
 
-_CHECKPOINT_PIECES = 4  # of each group, where activations are computed again
+# Large groups are computed in pieces: tensors beyond the cache and beyond what the allocator keeps cost up to a quarter
+# of the time; and checkpointing holds the activations of one piece at a time. Bytes of a piece's vectors.
+_PIECE_BYTES = 4_000_000
 
 
 class Settings(NamedTuple):
@@ -132,23 +134,22 @@ class PointModel(nn.Module):
         rows = [self.readout(self.encode(group, generator)) for group in points.groups]
         return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
 
-    def embed(self, batch: Any) -> Tensor:
+    def embed(self, batch: Any, *, generator: torch.Generator | None = None) -> Tensor:
         """The representation before the last linear map: (graphs, d) or (nodes, d), in input order."""
         points = self.read(batch)
-        rows = [self.readout.representation(self.encode(group)) for group in points.groups]
+        rows = [self.readout.representation(self.encode(group, generator)) for group in points.groups]
         return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
 
     def encode(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """One group → scalars after the last layer, (d, B, n)."""
         state = PointState(self.scalars(group), self.coordinates(group, generator))
-        if not (self.checkpointing and torch.is_grad_enabled()):
-            encoded: PointState = self.encoder(state)
-            return encoded.s
-        # Only the encoder is computed again: the noise of the coordinates must be the same both times. In pieces, as
-        # the backward pass holds the activations of one piece at a time, and a batch may well be a single group.
-        size = max(1, -(-state.s.shape[1] // _CHECKPOINT_PIECES))
-        pieces = zip(*(torch.split(part, size, dim=1) for part in state), strict=True)
-        return torch.cat([checkpoint(self._scalars, s, v, use_reentrant=False) for s, v in pieces], dim=1)
+        # Only the encoder is computed again in checkpointing: the noise of the coordinates must be the same both times.
+        again = self.checkpointing and torch.is_grad_enabled()
+        pieces = zip(*(torch.split(part, _piece(state), dim=1) for part in state), strict=True)
+        encoded = [
+            checkpoint(self._scalars, s, v, use_reentrant=False) if again else self._scalars(s, v) for s, v in pieces
+        ]
+        return encoded[0] if len(encoded) == 1 else torch.cat(encoded, dim=1)
 
     def _scalars(self, s: Tensor, v: Tensor) -> Tensor:
         state: PointState = self.encoder(PointState(s, v))
@@ -183,6 +184,13 @@ class PointModel(nn.Module):
         weight = self.readout.linear.weight
         check_autocast(weight.device)
         return points.to(weight.dtype).to(weight.device)
+
+
+def _piece(state: PointState) -> int:
+    """How many graphs of a group are computed together."""
+    channels, graphs, nodes, rank = state.v.shape
+    bytes_of_one = max(1, channels * nodes * rank * state.v.element_size())
+    return max(1, min(graphs, _PIECE_BYTES // bytes_of_one))
 
 
 def _as_points(batch: Any, matrix: str) -> PointBatch:

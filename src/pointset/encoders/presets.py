@@ -54,7 +54,7 @@ PRESETS = {
 
 def preset_named(name: str) -> Preset:
     """The preset of this name, or an error that lists them all."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise SpecError(
             f"got preset {name!r}; expected one of {', '.join(PRESETS)}{did_you_mean(str(name).lower(), list(PRESETS))}"
         )

@@ -1,7 +1,7 @@
 """Point Set DeepSet (Appendix K): points are changed one by one, and meet only in sums over all points.
 
-Cost n·r²·d + n·r·d² a layer and graph; no pair of points is ever formed. Scalars and vectors are normalised before use,
-sums are scaled by n^-0.925 and added to what was there, as in the Point Set Transformer.
+Cost n·r²·d + n·r·d² a layer and graph; no pair of points is ever formed. Scalars are normalised and vectors bounded
+before use, sums are scaled by n^-0.925 and added to what was there, as in the Point Set Transformer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, VectorNorm, size_scale
+from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, VectorBound, size_scale
 from pointset.encoders.products import row_products
 from pointset.encoders.pst import ScalarMixer, VectorMixer
 
@@ -53,7 +53,7 @@ class PSDSLayer(nn.Module):
 
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__()
-        self.norm_s, self.norm_v = ChannelNorm(), VectorNorm()
+        self.norm_s, self.bound_v = ChannelNorm(), VectorBound()
         self.projections = ChannelLinear(channels, 2 * channels, bias=False)  # W₁, W₂ in one product
         self.mixer_s, self.sum_s = ScalarMixer(channels), ScalarSum(channels)
         self.mlp4 = MLP([channels, channels, channels])
@@ -63,7 +63,7 @@ class PSDSLayer(nn.Module):
 
     def forward(self, state: PointState) -> PointState:
         """State → state, with the same shapes."""
-        s, v = self.norm_s(state.s), self.norm_v(state.v)
+        s, v = self.norm_s(state.s), self.bound_v(state.v)
         mixed_s = self.mixer_s(s, row_products(*self.projections(v).chunk(2)))
         updated_s = state.s + self.mlp4(mixed_s + self.sum_s(mixed_s))
         if self.mixer_v is None or self.sums_v is None or self.w8 is None:

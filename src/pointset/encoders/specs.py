@@ -68,6 +68,8 @@ def checked(features: Tensor | None, spec: Spec, name: str) -> Tensor:
     if features is None:
         raise SpecError(f"the model was made for {name}={spec}, but the graphs carry no such features")
     columns = len(spec.sizes) if isinstance(spec, Categories) else spec.width if isinstance(spec, Reals) else 0
+    if features.dim() > 3:
+        raise SpecError(f"{name} has more than one axis of columns; expected (rows, {columns}) for {spec}")
     if features.shape[-1] != columns:
         raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
     if isinstance(spec, Reals):
