@@ -181,9 +181,9 @@ class PointModel(nn.Module):
                 f"the points come from matrix={points.matrix!r}, but the model was made for {self.matrix!r}; convert "
                 f"with pointset.to_points(graph, matrix={self.matrix!r})"
             )
-        weight = self.readout.linear.weight
-        check_autocast(weight.device)
-        return points.to(weight.dtype).to(weight.device)
+        parameter = next(self.parameters())
+        check_autocast(parameter.device)
+        return points.to(parameter.dtype).to(parameter.device)
 
 
 def _piece(state: PointState) -> int:
