@@ -43,3 +43,14 @@ def test_a_compiled_model_runs_as_written() -> None:
     start = time.perf_counter()
     torch.testing.assert_close(compiled(GRAPHS), expected)
     assert time.perf_counter() - start < 30  # compiling for three sizes takes minutes
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if PRESETS[name].distances is None])
+def test_large_weights_do_not_overflow(preset: str) -> None:
+    """A layer is cubic in its vectors: without a bound on their lengths six layers would leave float32."""
+    torch.manual_seed(0)
+    model = pointset.PointModel.from_preset(preset, dim=16, layers=6)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(5)
+        assert bool(model(GRAPHS).isfinite().all())

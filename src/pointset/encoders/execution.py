@@ -33,8 +33,8 @@ def has_bfloat16_products() -> bool:
 def uncompiled(function: Function) -> Function:
     """The function as it is, also inside ``torch.compile``.
 
-    Batches have many sizes and every size would be compiled: minutes to start, and nothing gained, as nearly all time
-    is spent in matrix products (``benchmarks/encoder_speed.py --compile``). So a compiled model runs as written.
+    Every batch brings other sizes (B, n, r), and each would be compiled anew: some twenty seconds for about a tenth of
+    its time (``benchmarks/encoder_speed.py --compile``). So a compiled model runs as written.
     """
     dynamo = sys.modules.get("torch._dynamo")  # torch.compile has loaded it; otherwise it is not worth seconds
     if dynamo is None:

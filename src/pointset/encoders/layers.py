@@ -7,7 +7,7 @@ points are batched matrix products; nothing is transposed on the way.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -119,6 +119,20 @@ class VectorBound(nn.Module):
         """(d, B, n, r) → (d, B, n, r)."""
         squares = row_products(v, v).mean(0, keepdim=True)  # (1, B, n)
         return v * (1 + squares / self.REACH**2).rsqrt().unsqueeze(-1)
+
+
+class LayerStack(nn.Module):
+    """Layers one after the other; the last one knows that it is the last, as nothing reads its vectors."""
+
+    def __init__(self, layer: Callable[..., nn.Module], channels: int, layers: int):
+        super().__init__()
+        self.layers = nn.ModuleList(layer(channels, last=position == layers - 1) for position in range(layers))
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state."""
+        for layer in self.layers:
+            state = layer(state)
+        return state
 
 
 class AttentionMap(nn.Module):

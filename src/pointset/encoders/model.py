@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, NamedTuple, get_args
 
@@ -130,14 +130,15 @@ class PointModel(nn.Module):
         return uncompiled(self._predict)(batch, generator)
 
     def _predict(self, batch: Any, generator: torch.Generator | None) -> Tensor:
-        points = self.read(batch)
-        rows = [self.readout(self.encode(group, generator)) for group in points.groups]
-        return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
+        return self._in_input_order(self.readout, batch, generator)
 
     def embed(self, batch: Any, *, generator: torch.Generator | None = None) -> Tensor:
         """The representation before the last linear map: (graphs, d) or (nodes, d), in input order."""
+        return self._in_input_order(self.readout.representation, batch, generator)
+
+    def _in_input_order(self, end: Callable[[Tensor], Tensor], batch: Any, generator: torch.Generator | None) -> Tensor:
         points = self.read(batch)
-        rows = [self.readout.representation(self.encode(group, generator)) for group in points.groups]
+        rows = [end(self.encode(group, generator)) for group in points.groups]
         return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
 
     def encode(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:

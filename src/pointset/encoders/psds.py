@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, VectorBound, size_scale
+from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, LayerStack, PointState, VectorBound, size_scale
 from pointset.encoders.products import row_products
 from pointset.encoders.pst import ScalarMixer, VectorMixer
 
@@ -73,15 +73,8 @@ class PSDSLayer(nn.Module):
         return PointState(updated_s, state.v + mixed_v @ squared.mT + self.w8(total))
 
 
-class PSDS(nn.Module):
-    """A stack of layers."""
+class PSDS(LayerStack):
+    """The Point Set DeepSet."""
 
     def __init__(self, channels: int, layers: int):
-        super().__init__()
-        self.layers = nn.ModuleList(PSDSLayer(channels, last=layer == layers - 1) for layer in range(layers))
-
-    def forward(self, state: PointState) -> PointState:
-        """State → state."""
-        for layer in self.layers:
-            state = layer(state)
-        return state
+        super().__init__(PSDSLayer, channels, layers)

@@ -18,6 +18,7 @@ from pointset.encoders.layers import (
     AttentionMap,
     ChannelLinear,
     ChannelNorm,
+    LayerStack,
     PairMLP,
     PointState,
     VectorBound,
@@ -95,15 +96,8 @@ class PSTLayer(nn.Module):
         return PointState(*attended(attention, values_s, values_v, *state, size_scale(s.shape[-1])))
 
 
-class PST(nn.Module):
-    """A stack of layers."""
+class PST(LayerStack):
+    """The Point Set Transformer."""
 
     def __init__(self, channels: int, layers: int):
-        super().__init__()
-        self.layers = nn.ModuleList(PSTLayer(channels, last=layer == layers - 1) for layer in range(layers))
-
-    def forward(self, state: PointState) -> PointState:
-        """State → state."""
-        for layer in self.layers:
-            state = layer(state)
-        return state
+        super().__init__(PSTLayer, channels, layers)

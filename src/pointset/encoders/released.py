@@ -18,6 +18,7 @@ from pointset.encoders.layers import (
     AttentionMap,
     ChannelLinear,
     ChannelNorm,
+    LayerStack,
     PairMLP,
     PointState,
     VectorNorm,
@@ -79,12 +80,11 @@ class ReleasedLayer(nn.Module):
         return PointState(*attended(attention, values_s, values_v, *state, size_scale(s.shape[-1]))), attention
 
 
-class ReleasedPST(nn.Module):
-    """A stack of layers that share one growing attention."""
+class ReleasedPST(LayerStack):
+    """Layers that share one growing attention."""
 
     def __init__(self, channels: int, layers: int):
-        super().__init__()
-        self.layers = nn.ModuleList(ReleasedLayer(channels, last=layer == layers - 1) for layer in range(layers))
+        super().__init__(ReleasedLayer, channels, layers)
 
     def forward(self, state: PointState) -> PointState:
         """State → state; the vectors are those after the last layer but one, as nothing reads later ones."""
