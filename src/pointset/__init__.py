@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.encoders.batch import collate as collate
     from pointset.encoders.loader import PointLoader as PointLoader
     from pointset.encoders.model import PointModel as PointModel
-    from pointset.encoders.specs import Categories as Categories
-    from pointset.encoders.specs import Reals as Reals
     from pointset.points.alignment import align as align
     from pointset.points.convert import to_points as to_points
     from pointset.points.convert import to_points_many as to_points_many
@@ -31,6 +29,8 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.points.store import PointStore as PointStore
     from pointset.points.transforms import AddEncoding as AddEncoding
     from pointset.points.transforms import ToPoints as ToPoints
+    from pointset.specs import Categories as Categories
+    from pointset.specs import Reals as Reals
 
 __version__ = "0.1.0"
 
@@ -51,8 +51,8 @@ _HOME = {
     "PointBatch": "pointset.encoders.batch",
     "PointLoader": "pointset.encoders.loader",
     "PointModel": "pointset.encoders.model",
-    "Categories": "pointset.encoders.specs",
-    "Reals": "pointset.encoders.specs",
+    "Categories": "pointset.specs",
+    "Reals": "pointset.specs",
 }
 _MODULES = ("encodings", "errors", "testing")
 __all__ = [*_HOME, *_MODULES, "__version__"]

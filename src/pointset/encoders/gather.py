@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.errors import GraphError
-from pointset.points.graphs import Integers
+from pointset.points.graphs import FlatFeatures, GraphArrays, Integers
 from pointset.points.point_sets import PointSets
 
 
@@ -131,8 +131,13 @@ class _Rows(NamedTuple):
         if not parts:
             return None
         counts = np.array([len(part) for part in parts])
-        values = torch.cat(parts)
-        return cls(values.to(dtype) if values.is_floating_point() else values, np.cumsum(counts) - counts, counts)
+        return cls.flat(torch.cat(parts), np.cumsum(counts) - counts, counts, dtype)
+
+    @classmethod
+    def flat(cls, values: Tensor | None, start: Integers, counts: Integers, dtype: torch.dtype) -> _Rows | None:
+        if values is None:
+            return None
+        return cls(values.to(dtype) if values.is_floating_point() else values, start, counts)
 
     def of(self, graphs: Integers) -> Tensor:
         return self.values.index_select(0, torch.from_numpy(runs(self.start[graphs], self.counts[graphs])))
@@ -142,7 +147,7 @@ class PointArrays:
     """Some of the graphs of a :class:`PointSets`, ready to be gathered.
 
     Eigenpairs and edges stay where they are (in a memory-mapped store, on disk); features are joined once into flat
-    tensors.
+    tensors, unless they are :class:`FlatFeatures` already.
 
     Args:
         points: the point sets.
@@ -159,6 +164,16 @@ class PointArrays:
         self._value_start, self._vector_start = pairs.value_start[graphs], pairs.vector_start[graphs]
         self._values, self._vectors = (np.ascontiguousarray(part) for part in (pairs.values, pairs.vectors))
         self._edges, self._edge_start = arrays.edges, arrays.edge_start[graphs]
+        self._join_features(arrays, graphs, dtype)
+
+    def _join_features(self, arrays: GraphArrays, graphs: Integers, dtype: torch.dtype) -> None:
+        if isinstance(flat := arrays.features, FlatFeatures):
+            nodes, edges = flat.node_start[graphs], flat.edge_start[graphs]
+            self._x = _Rows.flat(flat.x, nodes, self.num_nodes, dtype)
+            self._pos = _Rows.flat(flat.pos, nodes, self.num_nodes, dtype)
+            self._edge_attr = _Rows.flat(flat.edge_attr, edges, self.num_edges, dtype)
+            self._y = _Rows.flat(flat.y, flat.target_start[graphs], flat.target_counts[graphs], dtype)
+            return
         names, nodes = graphs.tolist(), self.num_nodes.tolist()
         x, edge_attr, pos, y = zip(*map(arrays.features_of, names), strict=True)
         self._x = _Rows.joined(alike(x, nodes, "x", names), dtype)

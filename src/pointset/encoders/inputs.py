@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from pointset.encoders.batch import PointGroup
 from pointset.encoders.eigenvalues import signed_root
+from pointset.encoders.feature_columns import checked
 from pointset.encoders.layers import ChannelLinear, ChannelNorm
 from pointset.encoders.pairs import PairWeights, SumOfTables
 from pointset.encoders.products import weighted_sums
-from pointset.encoders.specs import Categories, Reals, Spec, checked
 from pointset.errors import SpecError
+from pointset.specs import Categories, Reals, Spec
 
 
 class NodeScalars(nn.Module):

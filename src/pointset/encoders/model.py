@@ -18,11 +18,11 @@ from pointset.encoders.inspection import Inspection, inspect
 from pointset.encoders.layers import PointState
 from pointset.encoders.presets import preset_named
 from pointset.encoders.readout import Level, Pooling, Readout
-from pointset.encoders.specs import Spec, read_spec
 from pointset.encoders.summary import summarise
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
+from pointset.specs import Spec, read_spec
 
 # Large groups are computed in pieces: tensors beyond the cache and beyond what the allocator keeps cost up to a quarter
 # of the time; and checkpointing holds the activations of one piece at a time. Bytes of a piece's vectors.

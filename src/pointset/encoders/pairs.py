@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from pointset.encoders.batch import PointGroup
+from pointset.encoders.feature_columns import checked
 from pointset.encoders.layers import MLP, ChannelLinear
-from pointset.encoders.specs import Categories, Reals, Spec, checked
 from pointset.errors import SpecError
+from pointset.specs import Categories, Reals, Spec
 
 
 class SumOfTables(nn.Module):

@@ -6,16 +6,14 @@ decided (see its docstring).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pointset.errors import GraphError
-from pointset.points.graphs import MAX_NODES, Features, Flags, Floats, GraphArrays, Integers, WeightKind
+from pointset.points.graphs import MAX_NODES, Flags, Floats, Integers, WeightKind
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-150, 1e150  # beyond, squares under- or overflow
 _WEIGHT_AGREEMENT = 1e-12  # relative difference up to which w(u,v) and w(v,u) count as one weight (rounding)
@@ -91,112 +89,8 @@ def canonical_edges(listing: EdgeListing) -> CanonicalEdges:
     )
 
 
-def arrays_from_listing(listing: EdgeListing, features: Sequence[Features] | None) -> GraphArrays:
-    """Canonical graphs, with the rows of ``edge_attr`` brought into the edges' order."""
-    canonical = canonical_edges(listing)
-    if features is not None and any(given.edge_attr is not None for given in features):
-        features = _features_in_order(listing, canonical, features)
-    return GraphArrays(
-        num_nodes=listing.num_nodes,
-        num_edges=canonical.num_edges,
-        edges=canonical.edges,
-        weights=canonical.weights,
-        weight_kind=canonical.weight_kind,
-        features=features,
-    )
-
-
-def graphs_from_flat(
-    num_nodes: NDArray[np.integer],
-    num_edges: NDArray[np.integer],
-    edges: NDArray[np.integer],
-    weights: NDArray[np.number] | None,
-    features: Sequence[Features] | None,
-) -> GraphArrays:
-    """What :meth:`GraphArrays.from_flat` says."""
-    pairs = np.asarray(edges)
-    for name, array in (("num_nodes", num_nodes), ("num_edges", num_edges), ("edges", pairs)):
-        if np.asarray(array).dtype.kind not in "iu" and np.asarray(array).size:
-            raise GraphError(f"{name} is of type {np.asarray(array).dtype}; expected whole numbers")
-    if pairs.ndim != 2 or pairs.shape[0] != 2:
-        raise GraphError(f"edges has shape {pairs.shape}; expected (2, M). Transpose an (M, 2) array with edges.T")
-    counts = np.asarray(num_edges, dtype=np.int64)
-    if (counts < 0).any():
-        raise GraphError(f"num_edges holds {int(counts.min())}; expected 0 or more")
-    if weights is not None and np.asarray(weights).shape != (pairs.shape[1],):
-        raise GraphError(
-            f"weights has shape {np.asarray(weights).shape}; expected ({pairs.shape[1]},), as many as edges"
-        )
-    if int(counts.sum()) != pairs.shape[1]:
-        raise GraphError(f"num_edges adds up to {int(counts.sum())}, but edges holds {pairs.shape[1]} edges")
-    if len(num_nodes) != len(counts):
-        raise GraphError(f"num_nodes names {len(num_nodes)} graphs and num_edges {len(counts)}; expected as many")
-    if features is not None:
-        _check_features(features, num_nodes, counts)
-    listing = EdgeListing(
-        num_nodes=np.asarray(num_nodes, dtype=np.int64),
-        counts=counts,
-        source=pairs[0].astype(np.int64),
-        target=pairs[1].astype(np.int64),
-        weights=None if weights is None else np.asarray(weights, dtype=np.float64),
-        weighted=np.full(len(counts), weights is not None),
-        mirrored=np.zeros(len(counts), dtype=bool),
-    )
-    return arrays_from_listing(listing, features)
-
-
-def _features_in_order(
-    listing: EdgeListing, canonical: CanonicalEdges, features: Sequence[Features]
-) -> Sequence[Features]:
-    row_start = np.cumsum(listing.counts) - listing.counts
-    edge_start = np.cumsum(canonical.num_edges) - canonical.num_edges
-    ordered: list[Features] = []
-    for index, given in enumerate(features):
-        if given.edge_attr is None:
-            ordered.append(given)
-            continue
-        rows = slice(row_start[index], row_start[index] + listing.counts[index])
-        edges = slice(edge_start[index], edge_start[index] + canonical.num_edges[index])
-        chosen = given.edge_attr[torch.from_numpy(canonical.first[edges] - row_start[index])]
-        edge_of = torch.from_numpy(canonical.edge_of[rows])
-        kept = edge_of >= 0
-        again, listed = chosen[edge_of[kept] - edge_start[index]], given.edge_attr[kept]
-        differs = (again != listed) & ~((again != again) & (listed != listed))  # NaN is the same as NaN
-        if bool(differs.any()):
-            clash = differs.flatten(1).any(1) if differs.dim() > 1 else differs
-            row = int(torch.nonzero(kept)[int(torch.nonzero(clash)[0])]) + row_start[index]
-            raise GraphError(
-                f"{_graph_name(index, len(features))}the edge between nodes {listing.source[row]} and "
-                f"{listing.target[row]} is listed with different edge features; an undirected edge has one set of "
-                "features. Average or combine them first, e.g. torch_geometric.utils.to_undirected(edge_index, "
-                "edge_attr, reduce='mean')"
-            )
-        ordered.append(given._replace(edge_attr=chosen))
-    return ordered
-
-
-def check_rows(features: Features, num_nodes: int, num_edges: int) -> None:
-    """Refuse features that do not have a row for each node, or for each listed edge."""
-    for name, value, rows, what in (
-        ("x", features.x, num_nodes, "nodes"),
-        ("pos", features.pos, num_nodes, "nodes"),
-        ("edge_attr", features.edge_attr, num_edges, "listed edges"),
-    ):
-        if value is not None and (value.dim() == 0 or value.shape[0] != rows):
-            raise GraphError(f"{name} has shape {tuple(value.shape)}; expected one row for each of the {rows} {what}")
-
-
-def _check_features(features: Sequence[Features], num_nodes: NDArray[np.integer], counts: Integers) -> None:
-    if len(features) != len(counts):
-        raise GraphError(f"features names {len(features)} graphs; expected {len(counts)}, one for each graph")
-    for index, given in enumerate(features):
-        try:
-            check_rows(given, int(num_nodes[index]), int(counts[index]))
-        except GraphError as error:
-            raise GraphError(f"graph {index}: {error}") from None
-
-
-def _graph_name(index: int, count: int) -> str:
+def graph_name(index: int, count: int) -> str:
+    """How messages call a graph: nothing where it is the only one."""
     return f"graph {index}: " if count > 1 else ""
 
 
@@ -204,7 +98,7 @@ def _check_node_numbers(listing: EdgeListing, owner: Integers) -> None:
     total = len(listing.counts)
     for index in np.flatnonzero((listing.num_nodes < 0) | (listing.num_nodes > MAX_NODES))[:1]:
         raise GraphError(
-            f"{_graph_name(index, total)}the graph has {listing.num_nodes[index]} nodes; expected 0 to {MAX_NODES}. "
+            f"{graph_name(index, total)}the graph has {listing.num_nodes[index]} nodes; expected 0 to {MAX_NODES}. "
             "If the number was read off the largest node number, renumber the nodes 0…n−1"
         )
     limit = listing.num_nodes[owner]
@@ -223,7 +117,7 @@ def _check_node_numbers(listing: EdgeListing, owner: Integers) -> None:
     elif lowest == 1 and highest == nodes:
         hint = "The numbers look 1-based: subtract 1"
     raise GraphError(
-        f"{_graph_name(index, total)}edge ({listing.source[row]}, {listing.target[row]}) names a node outside the "
+        f"{graph_name(index, total)}edge ({listing.source[row]}, {listing.target[row]}) names a node outside the "
         f"graph's {nodes} nodes; expected node numbers 0 to {nodes - 1}. {hint}"
     )
 
@@ -238,7 +132,7 @@ def _check_finite(listing: EdgeListing, owner: Integers) -> None:
     row = int(np.argmin(good))
     remedy = "rescale the weights" if np.isfinite(size[row]) else "remove the edge or give it a weight"
     raise GraphError(
-        f"{_graph_name(int(owner[row]), len(listing.counts))}edge ({listing.source[row]}, {listing.target[row]}) has "
+        f"{graph_name(int(owner[row]), len(listing.counts))}edge ({listing.source[row]}, {listing.target[row]}) has "
         f"weight {listing.weights[row]}; expected a finite number, 0 or of magnitude {SMALLEST_WEIGHT:g} to "
         f"{LARGEST_WEIGHT:g}: {remedy}"
     )
@@ -256,7 +150,7 @@ def _check_both_directions(
         return
     row = order[starts[int(np.argmax(one_way))]]
     raise GraphError(
-        f"{_graph_name(int(owner[row]), len(listing.counts))}the graph is directed: edge ({source[row]}, "
+        f"{graph_name(int(owner[row]), len(listing.counts))}the graph is directed: edge ({source[row]}, "
         f"{target[row]}) is there, ({target[row]}, {source[row]}) is not; expected an undirected graph. If direction "
         "does not matter, make it symmetric: torch_geometric.transforms.ToUndirected(), graph.to_undirected() in "
         "networkx, A.maximum(A.T) for a matrix; or pass (num_nodes, edges), which lists each edge once"
@@ -283,7 +177,7 @@ def _merged_weights(
         at = int(np.argmax(clash))
         row = order[starts[at]]
         raise GraphError(
-            f"{_graph_name(int(owner[row]), len(listing.counts))}the edge between nodes {source[row]} and "
+            f"{graph_name(int(owner[row]), len(listing.counts))}the edge between nodes {source[row]} and "
             f"{target[row]} is listed with weights {float(smallest[at])!r} and {float(largest[at])!r}; an undirected "
             "edge has one weight. Combine them first, e.g. torch_geometric.utils.to_undirected(edge_index, "
             "edge_weight, reduce='add'), or (A + A.T) / 2 for a matrix"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.errors import GraphError
 from pointset.points.lazy import LazySequence
 
 Integers = NDArray[np.int64]
@@ -43,6 +44,70 @@ class Features(NamedTuple):
 
 
 NO_FEATURES = Features()
+
+
+@dataclass(frozen=True, eq=False)
+class FlatFeatures(LazySequence[Features]):
+    """Features of G graphs in flat tensors; indexing gives the :class:`Features` of one graph, whose tensors are views.
+
+    ``y`` has a row for each graph, or where ``y_of_nodes`` is set a row for each node.
+    """
+
+    num_nodes: Integers  # (G,)
+    num_edges: Integers  # (G,)
+    x: Tensor | None = None  # (N, …)
+    edge_attr: Tensor | None = None  # (M, …)
+    pos: Tensor | None = None  # (N, …)
+    y: Tensor | None = None  # (G, …) or (N, …)
+    y_of_nodes: bool = False
+
+    def __post_init__(self) -> None:
+        nodes, edges = int(self.num_nodes.sum()), int(self.num_edges.sum())
+        targets, owners = (nodes, "nodes") if self.y_of_nodes else (len(self.num_nodes), "graphs")
+        for name, tensor, rows, what in (
+            ("x", self.x, nodes, "nodes"),
+            ("edge_attr", self.edge_attr, edges, "edges"),
+            ("pos", self.pos, nodes, "nodes"),
+            ("y", self.y, targets, owners),
+        ):
+            if tensor is not None and (tensor.dim() == 0 or tensor.shape[0] != rows):
+                raise GraphError(f"{name} has shape {tuple(tensor.shape)}; expected one row for each of {rows} {what}")
+
+    @cached_property
+    def node_start(self) -> Integers:
+        """(G,) where each graph's nodes begin."""
+        return np.cumsum(self.num_nodes) - self.num_nodes
+
+    @cached_property
+    def edge_start(self) -> Integers:
+        """(G,) where each graph's edges begin."""
+        return np.cumsum(self.num_edges) - self.num_edges
+
+    @property
+    def target_start(self) -> Integers:
+        """(G,) where each graph's rows of ``y`` begin."""
+        return self.node_start if self.y_of_nodes else np.arange(len(self))
+
+    @property
+    def target_counts(self) -> Integers:
+        """(G,) rows of ``y`` of each graph."""
+        return self.num_nodes if self.y_of_nodes else np.ones(len(self), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.num_nodes)
+
+    def item(self, position: int) -> Features:
+        """The features of one graph."""
+        node, edge = int(self.node_start[position]), int(self.edge_start[position])
+        nodes = slice(node, node + int(self.num_nodes[position]))
+        edges = slice(edge, edge + int(self.num_edges[position]))
+        targets = nodes if self.y_of_nodes else slice(position, position + 1)
+        return Features(
+            x=None if self.x is None else self.x[nodes],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            pos=None if self.pos is None else self.pos[nodes],
+            y=None if self.y is None else self.y[targets],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +148,10 @@ class GraphArrays(LazySequence[Graph]):
             num_edges: (G,) edges of each graph.
             edges: (2, M) node numbers, local to each graph.
             weights: (M,) optional weights.
-            features: optional, one :class:`Features` for each graph; rows of ``edge_attr`` in the order of ``edges``.
+            features: optional, one :class:`Features` for each graph, or :class:`FlatFeatures`; rows of ``edge_attr``
+                in the order of ``edges``.
         """
-        from pointset.points.canonical import graphs_from_flat  # it makes GraphArrays, so it comes after them
+        from pointset.points.assembly import graphs_from_flat  # it makes GraphArrays, so it comes after them
 
         return graphs_from_flat(num_nodes, num_edges, edges, weights, features)
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.errors import GraphError, PointsetError
-from pointset.points.canonical import EdgeListing, arrays_from_listing, check_rows
+from pointset.points.assembly import arrays_from_listing, check_rows
+from pointset.points.canonical import EdgeListing
 from pointset.points.graphs import MAX_NODES, NO_FEATURES, Features, Floats, Graph, GraphArrays, Integers
 
 ACCEPTED = (
