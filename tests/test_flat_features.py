@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -75,8 +78,9 @@ def test_differing_features_of_one_edge_are_refused_with_the_graph_named() -> No
 
 @pytest.mark.parametrize("name", ["x", "edge_attr", "pos", "y"])
 def test_a_wrong_number_of_rows_is_refused(name: str) -> None:
+    wrong: dict[str, Any] = {name: torch.zeros(5, 1)}
     with pytest.raises(GraphError, match=rf"{name} has shape \(5, 1\); expected one row for each of"):
-        FlatFeatures(np.array([2, 2]), np.array([1, 1]), **{name: torch.zeros(5, 1)})
+        replace(FlatFeatures(np.array([2, 2]), np.array([1, 1])), **wrong)
 
 
 def test_features_of_other_graphs_are_refused() -> None:

@@ -18,8 +18,8 @@ import torch
 
 import pointset
 from pointset.errors import GraphError, PointsetError, StoreWarning
+from pointset.files import cache_folder
 from pointset.points.inputs import read_graphs
-from pointset.points.store import default_store_folder
 
 GRAPHS = [nx.gnp_random_graph(n, 0.4, seed=n) for n in range(0, 30)]
 
@@ -186,10 +186,10 @@ def test_truncated_points_keep_their_errors(tmp_path: Path) -> None:
 
 def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POINTSET_CACHE", str(tmp_path / "mine"))
-    assert default_store_folder() == tmp_path / "mine" == pointset.PointStore().folder
+    assert cache_folder() == tmp_path / "mine" == pointset.PointStore().folder
     monkeypatch.delenv("POINTSET_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_store_folder() == tmp_path / "pointset"
+    assert cache_folder() == tmp_path / "pointset"
 
 
 def test_no_graphs_and_no_edges(tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ class FileFormatError(PointsetError, ValueError):
     """A file is not of the format that its name promises, or is damaged."""
 
 
+class MissingDataError(PointsetError, FileNotFoundError):
+    """The files of a dataset are nowhere to be had; the message says what to put where."""
+
+
 class MissingExtraError(PointsetError, ImportError):
     """An optional dependency is not installed."""
 

@@ -1,4 +1,4 @@
-"""Writing that leaves either the old file or the whole new one, never a half."""
+"""Where files are kept, and writing that leaves either the old file or the whole new one, never a half."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Where downloads, prepared datasets and eigenpairs are kept: ``$POINTSET_CACHE``, or in the user's cache."""
+    if chosen := os.environ.get("POINTSET_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointset"
 
 
 @contextmanager

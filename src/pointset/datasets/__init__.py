@@ -1,1 +1,37 @@
-"""Files → graphs. Imports points, never encoders."""
+"""Files → graphs and a card. Imports points, never encoders.
+
+>>> import pointset
+>>> zinc = pointset.datasets.load("zinc")  # doctest: +SKIP
+>>> zinc.card.metric, zinc.split["test"], zinc.graphs[0]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pointset.datasets.card import Card as Card
+    from pointset.datasets.catalogue import names as names
+    from pointset.datasets.dataset import Dataset as Dataset
+    from pointset.datasets.loading import load as load
+
+_HOME = {
+    "load": "pointset.datasets.loading",
+    "names": "pointset.datasets.catalogue",
+    "Dataset": "pointset.datasets.dataset",
+    "Card": "pointset.datasets.card",
+}
+__all__ = list(_HOME)
+
+
+if not TYPE_CHECKING:  # loaded on first use: the command line lists datasets without waiting for torch
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'pointset.datasets' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.errors import PointsetError, StoreWarning
+from pointset.files import cache_folder
 from pointset.points.graphs import GraphArrays
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
 from pointset.points.point_sets import Eigenpairs
@@ -36,18 +37,11 @@ _ATTEMPTS = 2  # to open or write, where another process discards a damaged entr
 _ABANDONED_AFTER_SECONDS = 24 * 3600
 
 
-def default_store_folder() -> Path:
-    """``$POINTSET_CACHE``, or ``pointset`` in the user's cache folder."""
-    if chosen := os.environ.get("POINTSET_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointset"
-
-
 class PointStore:
     """A folder of eigenpairs, keyed by content. Safe with several readers and writers at once."""
 
     def __init__(self, folder: str | Path | None = None):
-        self.folder = Path(folder) if folder is not None else default_store_folder()
+        self.folder = Path(folder) if folder is not None else cache_folder()
 
     def __repr__(self) -> str:
         return f"PointStore({str(self.folder)!r})"

@@ -1,0 +1,173 @@
+"""Graphs with a card, a split and targets: :class:`Dataset`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pointset.datasets.card import Card, Level
+from pointset.datasets.scale import TargetScale
+from pointset.datasets.table import GraphTable, Split
+from pointset.errors import SpecError
+from pointset.points.convert import to_points_many
+from pointset.points.graphs import FlatFeatures, GraphArrays
+from pointset.points.lazy import LazySequence
+from pointset.points.matrices import DEFAULT_MATRIX
+from pointset.points.point_sets import PointSets
+from pointset.points.store import PointStore
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a dataset was read from, for the record of a run."""
+
+    source: str  # for people
+    origin: str  # "data folder", "cache", "package …", "made here", "own file"
+    files: tuple[Path, ...] = ()
+    sha256: tuple[str, ...] = ()  # of each file
+
+
+class PygGraphs(LazySequence[Any]):
+    """The graphs as ``torch_geometric.data.Data``, made when they are asked for; ``edge_index`` has both directions."""
+
+    def __init__(self, arrays: GraphArrays):
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __repr__(self) -> str:
+        return f"PygGraphs({len(self)})"
+
+    def item(self, position: int) -> Any:
+        """One graph; its tensors are its own."""
+        from pointset.datasets.graph_files.pyg import as_data
+
+        graph = self.arrays[position]
+        features = [None if value is None else value.clone() for value in graph.features]
+        return as_data(dataclasses.replace(graph, features=type(graph.features)(*features)))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Graphs, what is to be predicted for them, and which of them are for training, validation and test.
+
+    ``graphs`` are PyG ``Data`` for any PyG code; ``points()`` are the point sets for this package's encoders.
+
+    Example:
+        >>> zinc = pointset.datasets.load("zinc")  # doctest: +SKIP
+        >>> train = pointset.PointLoader(
+        ...     zinc.points(), 128, indices=zinc.split["train"], shuffle=True
+        ... )  # doctest: +SKIP
+        >>> model = pointset.PointModel.from_preset("pst", node=zinc.card.node, edge=zinc.card.edge)  # doctest: +SKIP
+    """
+
+    card: Card
+    arrays: GraphArrays  # with FlatFeatures
+    split: Split  # indices of the graphs for train, val and test
+    provenance: Provenance
+    smiles: Sequence[str] | None = None  # of each graph, where it is a molecule
+    rejected: Sequence[Any] = field(default=())  # rows of own data that could not be read, with reasons
+
+    @classmethod
+    def from_table(cls, table: GraphTable, card: Card, provenance: Provenance) -> Dataset:
+        """A dataset from what a reader gave."""
+        return cls(card, table.arrays(), table.split, provenance, table.smiles)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {len(indices):,}" for name, indices in self.split.items())
+        return f"Dataset({self.card.name}: {len(self):,} graphs; {parts or 'no split'})"
+
+    @property
+    def graphs(self) -> PygGraphs:
+        """(G,) the graphs as PyG ``Data``."""
+        return PygGraphs(self.arrays)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the columns of ``y``."""
+        return self.card.target_names
+
+    @property
+    def features(self) -> FlatFeatures:
+        """All features in flat tensors."""
+        if not isinstance(self.arrays.features, FlatFeatures):
+            raise SpecError("the graphs of a dataset keep their features in flat tensors; make it with from_table")
+        return self.arrays.features
+
+    @property
+    def targets(self) -> Tensor | None:
+        """(G, …) or (N, …) all targets; None where there are none."""
+        return self.features.y
+
+    def points(
+        self,
+        matrix: str = DEFAULT_MATRIX,
+        *,
+        rank: int | None = None,
+        store: PointStore | str | Path | None = None,
+        dtype: torch.dtype = torch.float64,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> PointSets:
+        """The graphs as point sets; the eigenpairs are computed once and kept in the store.
+
+        Args:
+            matrix: the matrix to decompose.
+            rank: how many eigenpairs to keep; by default all.
+            store: a store or its folder; by default the one in the cache ($POINTSET_CACHE).
+            dtype: of eigenpairs.
+            workers: threads of the solver.
+            progress: whether to show a bar; by default where there is a terminal.
+        """
+        keeper = store if isinstance(store, PointStore) else PointStore(store)
+        return to_points_many(
+            self.arrays, matrix=matrix, rank=rank, store=keeper, dtype=dtype, workers=workers, progress=progress
+        )
+
+    def with_split(self, split: Split) -> Dataset:
+        """The same graphs with another split."""
+        from pointset.datasets.splits import check_split
+
+        return dataclasses.replace(self, split=check_split(split, len(self)))
+
+    def with_targets(self, names: Sequence[str]) -> Dataset:
+        """The same graphs with only these targets, in this order."""
+        columns = self.card.columns_of(list(names))
+        y = self.targets
+        if y is None or y.dim() < 2:
+            return dataclasses.replace(self, card=self.card.with_targets(names))
+        features = dataclasses.replace(self.features, y=y[:, columns])
+        arrays = dataclasses.replace(self.arrays, features=features)
+        return dataclasses.replace(self, card=self.card.with_targets(names), arrays=arrays)
+
+    def target_scale(self) -> TargetScale:
+        """Mean and standard deviation of each target over the parts that the card names (``scale_over``).
+
+        Raises:
+            SpecError: there are no targets, or a part is missing.
+        """
+        missing = [part for part in self.card.scale_over if part not in self.split]
+        if self.targets is None or missing:
+            raise SpecError(f"{self.card.name} has no {'targets' if self.targets is None else missing} to scale by")
+        chosen = np.concatenate([self.split[part] for part in self.card.scale_over])
+        return TargetScale.of(self.targets[self.target_rows(chosen)])
+
+    def target_rows(self, graphs: Any) -> Tensor:
+        """Rows of :attr:`targets` that belong to these graphs."""
+        indices = np.asarray(graphs, dtype=np.int64)
+        if self.card.level is Level.GRAPH:
+            return torch.from_numpy(indices)
+        mask = np.zeros(len(self), dtype=bool)
+        mask[indices] = True
+        return torch.from_numpy(np.flatnonzero(np.repeat(mask, self.arrays.num_nodes)))

@@ -1,0 +1,79 @@
+"""A dataset by its name: :func:`load`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from pointset.datasets.catalogue import benchmark_named
+from pointset.datasets.dataset import Dataset, Provenance
+from pointset.datasets.locate import Found, obtain
+from pointset.datasets.prepared import file_digest, key_of, prepared
+from pointset.datasets.sources import Benchmark
+from pointset.datasets.table import GraphTable
+from pointset.errors import FileFormatError, PointsetError, SpecError, did_you_mean
+from pointset.files import cache_folder
+
+
+def load(
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    download: bool = True,
+    progress: bool | None = None,
+    **options: Any,
+) -> Dataset:
+    """A dataset of the paper by its name.
+
+    Its files are looked for in ``data_dir`` (or ``$POINTSET_DATA``), in the cache (``$POINTSET_CACHE``), in an
+    installed package that carries them, and at their official address, in this order. What was read is kept in the
+    cache, so that the next use starts in seconds. Nothing is ever unpickled except into plain arrays.
+
+    Args:
+        name: ``"zinc"``, ``"qm9"``, …; ``pointset datasets`` lists them.
+        data_dir: a folder with the data.
+        download: whether the official address may be asked.
+        progress: whether to show bars; by default where there is a terminal.
+        **options: of this dataset; its card names them.
+
+    Raises:
+        SpecError: there is no such dataset or option.
+        MissingDataError: the files are nowhere; the message says what to put where.
+        FileFormatError: a file is damaged or not what its name promises.
+    """
+    benchmark = benchmark_named(name)
+    _check_options(benchmark, options)
+    found = obtain(benchmark, data_dir, download=download, show=progress)
+    digests = tuple(map(file_digest, found.files))
+    table = _read(benchmark, found, digests, progress)
+    if benchmark.default_split is not None and not table.split:
+        table = dataclasses.replace(table, split=benchmark.default_split(table))
+    card = benchmark.card
+    if benchmark.adjust is not None:
+        table, card = benchmark.adjust(table, card, **options)
+    provenance = Provenance(found.source.title, found.origin, found.files, digests)
+    return Dataset.from_table(table, card, provenance)
+
+
+def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bool | None) -> GraphTable:
+    name = benchmark.card.name
+    key = key_of(name, found.source.title, *digests)
+    try:
+        return prepared(
+            cache_folder() / "prepared" / f"{name}-{key}.safetensors",
+            lambda: found.source.read(found.files, show=show),
+        )
+    except FileFormatError:
+        raise
+    except PointsetError as error:
+        files = ", ".join(str(file) for file in found.files)
+        raise FileFormatError(f"{name} cannot be read from {files}: {error}") from error
+
+
+def _check_options(benchmark: Benchmark, options: dict[str, Any]) -> None:
+    for option in options:
+        if option not in benchmark.options:
+            known = ", ".join(benchmark.options) or "none"
+            hint = did_you_mean(option, list(benchmark.options))
+            raise SpecError(f"{benchmark.card.name} has no option {option!r}; expected: {known}{hint}")

@@ -1,0 +1,121 @@
+"""Datasets as they were read, kept on disk so that the next use starts in seconds.
+
+A file holds a :class:`~pointset.datasets.table.GraphTable` as safetensors, named by the SHA-256 of what it was read
+from. It is written beside its place and renamed when complete, and its checksum is verified when it is opened; a
+damaged file is made again with a warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from pointset.datasets.table import Array, GraphTable
+from pointset.errors import PointsetError, StoreWarning
+from pointset.files import replacing
+
+_VERSION = 1  # raise it when the same files would be read differently
+_ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos")
+
+
+def key_of(*parts: object) -> str:
+    """A name for what a dataset was read from."""
+    return hashlib.sha256(json.dumps([_VERSION, *parts]).encode()).hexdigest()[:32]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def prepared(path: Path, make: Callable[[], GraphTable]) -> GraphTable:
+    """The table in this file; where it is not there, or damaged, it is made and kept."""
+    if path.exists():
+        try:
+            return read_table(path)
+        except PointsetError as error:
+            warnings.warn(f"{error}; it is made again", StoreWarning, stacklevel=3)
+    table = make().in_order()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_table(path, table)
+    except OSError as error:
+        warnings.warn(
+            f"cannot keep the dataset in {path.parent} ({error.strerror}), so every use reads it anew. Choose another "
+            "folder with the environment variable POINTSET_CACHE",
+            StoreWarning,
+            stacklevel=3,
+        )
+    return table
+
+
+def write_table(path: Path, table: GraphTable) -> None:
+    """Write a table whole or not at all."""
+    from safetensors.numpy import save_file
+
+    arrays = {name: getattr(table, name) for name in _ARRAYS if getattr(table, name) is not None}
+    arrays |= {f"split.{name}": indices for name, indices in table.split.items()}
+    if table.smiles is not None:
+        arrays["smiles"] = np.frombuffer("\n".join(table.smiles).encode(), dtype=np.uint8)
+    arrays = {name: _narrow(array) for name, array in arrays.items()}
+    note = {"y_of_nodes": json.dumps(table.y_of_nodes), "sha256": _digest(arrays)}
+    with replacing(path) as temporary:
+        save_file(arrays, temporary, metadata=note)
+
+
+def read_table(path: Path) -> GraphTable:
+    """Read what :func:`write_table` wrote.
+
+    Raises:
+        PointsetError: the file is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            note = file.metadata()
+        if note["sha256"] != _digest(arrays):
+            raise PointsetError(f"{path} does not match its checksum")
+        text = arrays.pop("smiles", None)
+        split = {
+            name.removeprefix("split."): arrays.pop(name).astype(np.int64)
+            for name in list(arrays)
+            if name.startswith("split.")
+        }
+        return GraphTable(
+            **arrays,
+            y_of_nodes=json.loads(note["y_of_nodes"]),
+            split={name: split[name] for name in sorted(split, key=_part_order)},
+            smiles=None if text is None else text.tobytes().decode().split("\n"),
+        )
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise PointsetError(f"{path} is damaged ({error})") from None
+
+
+def _part_order(name: str) -> tuple[int, str]:
+    order = ("train", "val", "test")
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _narrow(array: Array) -> Array:
+    """Whole numbers in the smallest type that holds them: a quarter of the size, and read that much faster."""
+    if array.dtype.kind in "iu" and array.size:
+        kind = np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max()))
+        array = array.astype(kind) if kind.kind in "iu" else array
+    return np.ascontiguousarray(array)
+
+
+def _digest(arrays: dict[str, Array]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(array.data)
+    return digest.hexdigest()

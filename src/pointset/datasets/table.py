@@ -1,0 +1,124 @@
+"""The graphs of a dataset in flat arrays, as readers give them and as the cache keeps them (:class:`GraphTable`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pointset.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from pointset.points.graphs import GraphArrays
+
+Array = NDArray[Any]
+Split = dict[str, NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTable:
+    """G graphs, flat: N = Σ n nodes and M = Σ m listed edges. Readers fill it; nothing here needs torch.
+
+    An edge may be listed once or in both directions; :meth:`arrays` brings edges and their features into order.
+    """
+
+    num_nodes: Array  # (G,)
+    num_edges: Array  # (G,) listed edges
+    edges: Array  # (2, M) node numbers, local to each graph
+    y: Array | None = None  # (G,), (G, k), or for nodes (N,), (N, k)
+    x: Array | None = None  # (N, c)
+    edge_attr: Array | None = None  # (M, c)
+    pos: Array | None = None  # (N, 3)
+    y_of_nodes: bool = False
+    split: Split = field(default_factory=dict)  # the official one, where the files have it
+    smiles: Sequence[str] | None = None  # (G,)
+
+    def __post_init__(self) -> None:
+        nodes, edges, graphs = int(self.num_nodes.sum()), int(self.num_edges.sum()), len(self.num_nodes)
+        for name, got, expected in (
+            ("num_edges", len(self.num_edges), graphs),
+            ("edges", self.edges.shape[-1], edges),
+            ("x", _rows(self.x, nodes), nodes),
+            ("edge_attr", _rows(self.edge_attr, edges), edges),
+            ("pos", _rows(self.pos, nodes), nodes),
+            ("y", _rows(self.y, nodes if self.y_of_nodes else graphs), nodes if self.y_of_nodes else graphs),
+            ("smiles", graphs if self.smiles is None else len(self.smiles), graphs),
+        ):
+            if got != expected:
+                raise FileFormatError(f"{name} has {got} rows; expected {expected}. The file is damaged or incomplete")
+
+    def __len__(self) -> int:
+        return len(self.num_nodes)
+
+    def arrays(self) -> GraphArrays:
+        """The graphs as everything else in pointset takes them; whole numbers become int64, as PyG has them.
+
+        Raises:
+            GraphError: an edge names a node that is not there, or is listed with two different features.
+        """
+        from pointset.points.graphs import FlatFeatures, GraphArrays
+
+        num_nodes, num_edges = self.num_nodes.astype(np.int64), self.num_edges.astype(np.int64)
+        features = FlatFeatures(
+            num_nodes,
+            num_edges,
+            x=_tensor(self.x),
+            edge_attr=_tensor(self.edge_attr),
+            pos=_tensor(self.pos),
+            y=_tensor(self.y),
+            y_of_nodes=self.y_of_nodes,
+        )
+        return GraphArrays.from_flat(num_nodes, num_edges, self.edges, features=features)
+
+    def in_order(self) -> GraphTable:
+        """The same graphs with each edge once and sorted, so that :meth:`arrays` has nothing left to do."""
+        arrays = self.arrays()
+        edge_attr = getattr(arrays.features, "edge_attr", None)
+        return dataclasses.replace(
+            self,
+            num_edges=arrays.num_edges,
+            edges=arrays.edges,
+            edge_attr=None if edge_attr is None else edge_attr.numpy(),
+        )
+
+
+def joined(tables: Sequence[GraphTable]) -> GraphTable:
+    """The graphs of several tables one after the other; all have the same features. Splits are not joined."""
+
+    def cat(name: str, axis: int = 0) -> Array | None:
+        parts = [getattr(table, name) for table in tables]
+        return None if parts[0] is None else np.concatenate(parts, axis=axis)
+
+    return GraphTable(
+        num_nodes=np.concatenate([table.num_nodes for table in tables]),
+        num_edges=np.concatenate([table.num_edges for table in tables]),
+        edges=np.concatenate([table.edges for table in tables], axis=1),
+        y=cat("y"),
+        x=cat("x"),
+        edge_attr=cat("edge_attr"),
+        pos=cat("pos"),
+        y_of_nodes=tables[0].y_of_nodes,
+        smiles=None if tables[0].smiles is None else [line for table in tables for line in table.smiles or ()],
+    )
+
+
+def split_of_parts(sizes: Sequence[int], names: Sequence[str] = ("train", "val", "test")) -> Split:
+    """The split of graphs that stand part after part."""
+    stops = np.cumsum(sizes)
+    return {name: np.arange(stop - size, stop) for name, size, stop in zip(names, sizes, stops.tolist(), strict=True)}
+
+
+def _rows(array: Array | None, absent: int) -> int:
+    return absent if array is None else len(array)
+
+
+def _tensor(array: Array | None) -> Any:
+    import torch
+
+    if array is None:
+        return None
+    return torch.from_numpy(array.astype(np.int64) if array.dtype.kind in "iub" else np.ascontiguousarray(array))
