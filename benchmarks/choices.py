@@ -17,78 +17,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 import pointset
 from common import machine, report
+from pointset.datasets import Dataset, load
+from pointset.datasets.scale import TargetScale
 from pointset.encoders import layers as parts
 from pointset.encoders.inputs import ReleasedCoordinates
 from pointset.encoders.layers import PointState, VectorNorm
 from pointset.encoders.pst import PST
-from pointset.encoders.readout import Level
-from pointset.points.graphs import Features, GraphArrays
+from pointset.points.graphs import Integers
 
 
 @dataclass(frozen=True)
 class Task:
-    """Training and validation graphs with targets of mean 0 and deviation 1."""
+    """1,000 training and 500 validation graphs, and the scale that gives targets mean 0 and deviation 1."""
 
-    train: pointset.PointSets
-    valid: pointset.PointSets
-    node: int | None
-    edge: int | None
-    level: Level
+    dataset: Dataset
+    points: pointset.PointSets
+    train: Integers
+    valid: Integers
+    scale: TargetScale
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Task:
+        train, valid = dataset.split["train"][:1000], dataset.split["val"][:500]
+        scale = TargetScale.of(dataset.targets[dataset.target_rows(train)])  # type: ignore[index]
+        return cls(dataset, dataset.points(progress=False), train, valid, scale)
 
 
-def zinc(folder: Path, matrix: str) -> Task:
+def zinc(folder: Path) -> Task:
     """ZINC-12k: atom types, bond types, one target."""
-    with np.load(folder / "zinc" / "zinc12k.npz") as file:
-        data = {name: file[name] for name in file.files}
-    chosen = [np.flatnonzero(data["split"] == 0)[:1000], np.flatnonzero(data["split"] == 1)[:500]]
-    return _task(data, chosen, data["y"], matrix, node=28, edge=4, level="graph")
+    return Task.of(load("zinc", folder))
 
 
-def four_cycles(folder: Path, matrix: str) -> Task:
-    """Four-cycles through each node: ½ ((A⁴)_ii − d_i² − Σ_j A_ij (d_j − 1))."""
-    with np.load(folder / "counting" / "graphs.npz") as file:
-        data = {name: file[name] for name in file.files}
-    targets = []
-    for n, edges in zip(data["num_nodes"], _cut(data["edges"], data["num_edges"]), strict=True):
-        a = np.zeros((n, n))
-        a[edges[:, 0], edges[:, 1]] = a[edges[:, 1], edges[:, 0]] = 1
-        degree = a.sum(1)
-        targets.append((np.linalg.matrix_power(a, 4).diagonal() - degree**2 - a @ (degree - 1)) / 2)
-    chosen = [data["train_idx"][:1000], data["val_idx"][:500]]
-    return _task(data, chosen, targets, matrix, node=None, edge=None, level="node")
-
-
-def _cut(array: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
-    return np.split(array, np.cumsum(counts)[:-1])
-
-
-def _task(data: dict[str, np.ndarray], chosen: list[np.ndarray], y: object, matrix: str, **specs: object) -> Task:
-    edges = _cut(data["edges"], data["num_edges"])
-    x = _cut(data["atom_type"], data["num_nodes"]) if "atom_type" in data else None
-    attr = _cut(data["bond_type"], data["num_edges"]) if "bond_type" in data else None
-    targets = [torch.as_tensor(np.asarray(value), dtype=torch.float32).reshape(-1) for value in y]  # type: ignore[attr-defined]
-    known = torch.cat([targets[i] for i in chosen[0]])
-    mean, deviation = known.mean(), known.std()
-    sets = []
-    for indices in chosen:
-        features = [
-            Features(
-                x=None if x is None else torch.as_tensor(x[i].astype(np.int64)),
-                edge_attr=None if attr is None else torch.as_tensor(attr[i].astype(np.int64)),
-                y=(targets[i] - mean) / deviation,
-            )
-            for i in indices
-        ]
-        flat = np.concatenate([edges[i] for i in indices]).T
-        graphs = GraphArrays.from_flat(data["num_nodes"][indices], data["num_edges"][indices], flat, None, features)
-        sets.append(pointset.to_points_many(graphs, matrix=matrix, progress=False))
-    return Task(*sets, **specs)  # type: ignore[arg-type]
+def four_cycles(folder: Path) -> Task:
+    """Four-cycles through each node."""
+    return Task.of(load("counting-original", folder).with_targets(["4-cycle"]))
 
 
 class NormedLayer(nn.Module):
@@ -201,9 +168,9 @@ def train(task: Task, choice: Choice, epochs: int, seed: int) -> float:
     parts.SIZE_EXPONENT = choice.exponent
     model = pointset.PointModel.from_preset(
         choice.preset,
-        node=task.node,
-        edge=task.edge,
-        level=task.level,
+        node=task.dataset.card.node,
+        edge=task.dataset.card.edge,
+        level=task.dataset.card.level.value,
         dim=32,
         layers=choice.layers,
     )
@@ -215,10 +182,10 @@ def train(task: Task, choice: Choice, epochs: int, seed: int) -> float:
     best = float("inf")
     for _ in range(epochs):
         model.train()
-        for batch in pointset.PointLoader(task.train, 32, shuffle=True, generator=shuffle):
-            loss = (model(batch).squeeze(-1) - batch.y).abs().mean()
+        for batch in pointset.PointLoader(task.points, 32, indices=task.train, shuffle=True, generator=shuffle):
+            loss = error(model, task, batch).mean()
             optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             schedule.step()
@@ -226,10 +193,17 @@ def train(task: Task, choice: Choice, epochs: int, seed: int) -> float:
     return best
 
 
+def error(model: pointset.PointModel, task: Task, batch: pointset.PointBatch) -> Tensor:
+    prediction: Tensor = model(batch)
+    target = task.scale.normalise(batch.y)  # type: ignore[arg-type]
+    return (prediction - target.reshape(prediction.shape)).abs()
+
+
 def validate(model: pointset.PointModel, task: Task) -> float:
     model.eval()
     with torch.no_grad():
-        errors = [(model(batch).squeeze(-1) - batch.y).abs() for batch in pointset.PointLoader(task.valid, 128)]
+        loader = pointset.PointLoader(task.points, 128, indices=task.valid)
+        errors = [error(model, task, batch) for batch in loader]
     return float(torch.cat(errors).mean())
 
 
@@ -245,9 +219,9 @@ def main() -> None:
     torch.set_num_threads(1)
     figures: dict[str, object] = {}
     for task_name in arguments.tasks:
-        task = TASKS[task_name](arguments.data_dir, "laplacian")
+        task = TASKS[task_name](arguments.data_dir)
         for name in arguments.only:
-            if task.edge is None and "edges" in name:
+            if task.dataset.card.edge is None and "edges" in name:
                 continue
             errors = [train(task, CHOICES[name], arguments.epochs, seed) for seed in range(arguments.seeds)]
             each = ", ".join(f"{error:.4f}" for error in errors)

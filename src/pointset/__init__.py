@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
+    from pointset import datasets as datasets
     from pointset import encodings as encodings
     from pointset import errors as errors
     from pointset import testing as testing
@@ -54,7 +55,7 @@ _HOME = {
     "Categories": "pointset.specs",
     "Reals": "pointset.specs",
 }
-_MODULES = ("encodings", "errors", "testing")
+_MODULES = ("datasets", "encodings", "errors", "testing")
 __all__ = [*_HOME, *_MODULES, "__version__"]
 
 

@@ -46,7 +46,13 @@ def load(
     _check_options(benchmark, options)
     found = obtain(benchmark, data_dir, download=download, show=progress)
     digests = tuple(map(file_digest, found.files))
-    table = _read(benchmark, found, digests, progress)
+    return assembled(benchmark, found, digests, _read(benchmark, found, digests, progress), **options)
+
+
+def assembled(
+    benchmark: Benchmark, found: Found, digests: tuple[str, ...], table: GraphTable, **options: Any
+) -> Dataset:
+    """The dataset of what was read: with a split where the files have none, and with its options applied."""
     if benchmark.default_split is not None and not table.split:
         table = dataclasses.replace(table, split=benchmark.default_split(table))
     card = benchmark.card

@@ -19,6 +19,7 @@ from pointset.datasets.table import Array, GraphTable
 from pointset.errors import PointsetError, StoreWarning
 from pointset.files import replacing
 
+_NOTE = "pointset"
 _VERSION = 1  # raise it when the same files would be read differently
 _ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos")
 
@@ -64,9 +65,10 @@ def write_table(path: Path, table: GraphTable) -> None:
     if table.smiles is not None:
         arrays["smiles"] = np.frombuffer("\n".join(table.smiles).encode(), dtype=np.uint8)
     arrays = {name: _narrow(array) for name, array in arrays.items()}
-    note = {"y_of_nodes": json.dumps(table.y_of_nodes), "sha256": _digest(arrays)}
+    # One entry: safetensors writes several in an order that changes from run to run, and equal data has equal bytes.
+    note = json.dumps({"y_of_nodes": table.y_of_nodes, "sha256": _digest(arrays)})
     with replacing(path) as temporary:
-        save_file(arrays, temporary, metadata=note)
+        save_file(arrays, temporary, metadata={_NOTE: note})
 
 
 def read_table(path: Path) -> GraphTable:
@@ -80,7 +82,7 @@ def read_table(path: Path) -> GraphTable:
     try:
         with safe_open(path, "numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            note = file.metadata()
+            note = json.loads(file.metadata()[_NOTE])
         if note["sha256"] != _digest(arrays):
             raise PointsetError(f"{path} does not match its checksum")
         text = arrays.pop("smiles", None)
@@ -91,7 +93,7 @@ def read_table(path: Path) -> GraphTable:
         }
         return GraphTable(
             **arrays,
-            y_of_nodes=json.loads(note["y_of_nodes"]),
+            y_of_nodes=bool(note["y_of_nodes"]),
             split={name: split[name] for name in sorted(split, key=_part_order)},
             smiles=None if text is None else text.tobytes().decode().split("\n"),
         )

@@ -21,7 +21,8 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
     """
     wanted = tuple(names)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # opened here: numpy leaves a file open that turns out to be damaged
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if missing := [name for name in wanted if name not in archive]:
                 raise FileFormatError(
                     f"{path} has no {', '.join(missing)}; expected arrays {', '.join(wanted)}, got "

@@ -1,0 +1,190 @@
+"""The numbers of a dataset: sizes, degrees, components, features, targets (:func:`statistics_of`).
+
+Everything is computed on the flat arrays, so that 250,000 graphs take seconds. NaN is a missing value everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from pointset.datasets.card import Card, Target, Task
+from pointset.datasets.dataset import Dataset
+from pointset.datasets.table import Array
+from pointset.points.graphs import GraphArrays
+from pointset.specs import Categories, Spec
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where numbers lie; ``std`` divides by their number."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Array) -> Spread | None:
+        """Of all that are finite; None where there are none."""
+        numbers = np.asarray(values, dtype=np.float64).ravel()
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers):
+            return None
+        return cls(*(float(number) for number in (numbers.mean(), numbers.std(), numbers.min(), numbers.max())))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of node or edge features."""
+
+    name: str
+    categories: int | None  # how many there are by the card; None where the column holds real numbers
+    occurring: int | None  # how many of them occur
+    spread: Spread | None
+    missing: int
+
+
+@dataclass(frozen=True)
+class TargetColumn:
+    """One column of ``y``."""
+
+    name: str
+    unit: str
+    rows: int  # graphs or nodes
+    missing: int
+    spread: Spread | None = None  # of a regression
+    counts: dict[str, int] | None = None  # of a classification: rows of each class, by its name
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A dataset in numbers; None where there is no graph, node or edge to take them from."""
+
+    graphs: int
+    total_nodes: int
+    total_edges: int  # each once
+    nodes: Spread | None  # per graph
+    edges: Spread | None  # per graph, each once
+    degrees: Spread | None  # per node; a self-loop counts twice
+    components: Spread | None  # per graph
+    connected: int  # graphs in one piece
+    isolated_nodes: int
+    self_loops: int
+    parts: dict[str, int]  # sizes of the split
+    node_columns: tuple[Column, ...]
+    edge_columns: tuple[Column, ...]
+    targets: tuple[TargetColumn, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+
+def statistics_of(dataset: Dataset) -> Statistics:
+    """The numbers of a dataset, O(N + M)."""
+    arrays, card, features = dataset.arrays, dataset.card, dataset.features
+    first, second = _flat_edges(arrays)
+    degrees = np.bincount(np.concatenate([first, second]), minlength=int(arrays.num_nodes.sum()))
+    components = _components(arrays, first, second)
+    return Statistics(
+        graphs=len(arrays),
+        total_nodes=int(arrays.num_nodes.sum()),
+        total_edges=int(arrays.num_edges.sum()),
+        nodes=Spread.of(arrays.num_nodes),
+        edges=Spread.of(arrays.num_edges),
+        degrees=Spread.of(degrees),
+        components=Spread.of(components),
+        connected=int((components == 1).sum()),
+        isolated_nodes=int((degrees == 0).sum()),
+        self_loops=int((first == second).sum()),
+        parts={name: len(indices) for name, indices in dataset.split.items()},
+        node_columns=_columns(features.x, card.node, card.node_columns),
+        edge_columns=_columns(features.edge_attr, card.edge, card.edge_columns),
+        targets=_targets(features.y, card),
+    )
+
+
+def as_columns(values: Any) -> list[Array]:
+    """The columns of an array or tensor (rows,) or (rows, …); none where there is none."""
+    if values is None:
+        return []
+    array = np.asarray(values)
+    wide = array.reshape(len(array), int(np.prod(array.shape[1:])))
+    return [wide[:, column] for column in range(wide.shape[1])]
+
+
+def column_names(names: Sequence[str], width: int) -> list[str]:
+    """A name for each column: those given, then ``column 3``."""
+    return [names[column] if column < len(names) else f"column {column}" for column in range(width)]
+
+
+def missing_in(values: Array) -> int:
+    """How many are NaN."""
+    return int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+
+
+def _flat_edges(arrays: GraphArrays) -> tuple[Array, Array]:
+    """The ends (M,) of all edges, with nodes numbered through all graphs."""
+    starts = np.repeat(np.cumsum(arrays.num_nodes) - arrays.num_nodes, arrays.num_edges)
+    first, second = arrays.edges
+    return first + starts, second + starts
+
+
+def _components(arrays: GraphArrays, first: Array, second: Array) -> Array:
+    """(G,) components of each graph: all graphs are searched as one, and no component crosses from one to another."""
+    nodes = int(arrays.num_nodes.sum())
+    if not nodes:
+        return np.zeros(len(arrays), dtype=np.int64)
+    pattern = scipy.sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(nodes, nodes))
+    count, label = scipy.sparse.csgraph.connected_components(pattern, directed=False)
+    representative = np.zeros(count, dtype=np.int64)
+    representative[label] = np.arange(nodes)
+    graph_of_node = np.repeat(np.arange(len(arrays)), arrays.num_nodes)
+    return np.bincount(graph_of_node[representative], minlength=len(arrays))
+
+
+def _columns(values: Any, spec: Spec, names: Sequence[str]) -> tuple[Column, ...]:
+    columns = as_columns(values)
+    sizes = spec.sizes if isinstance(spec, Categories) else ()
+    return tuple(
+        Column(
+            name=name,
+            categories=sizes[number] if number < len(sizes) else None,
+            occurring=len(np.unique(column)) if number < len(sizes) else None,
+            spread=Spread.of(column),
+            missing=missing_in(column),
+        )
+        for number, (name, column) in enumerate(zip(column_names(names, len(columns)), columns, strict=True))
+    )
+
+
+def _targets(values: Any, card: Card) -> tuple[TargetColumn, ...]:
+    columns = as_columns(values)
+    names = column_names(card.target_names, len(columns))
+    known: Iterable[Target] = (*card.targets, *(Target(name) for name in names[len(card.targets) :]))
+    return tuple(
+        TargetColumn(
+            name=target.name,
+            unit=target.unit,
+            rows=len(column),
+            missing=missing_in(column),
+            spread=Spread.of(column) if card.task is Task.REGRESSION else None,
+            counts=None if card.task is Task.REGRESSION else _class_counts(column, card),
+        )
+        for target, column in zip(known, columns, strict=False)
+    )
+
+
+def _class_counts(column: Array, card: Card) -> dict[str, int]:
+    """Rows of each class; those that the card names come in its order and are there even with none."""
+    values, counts = np.unique(column[~np.isnan(column)] if column.dtype.kind == "f" else column, return_counts=True)
+    found = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    named = dict(enumerate(card.classes or ("0", "1")))
+    others = {value: f"{value:g}" for value in found if value not in named}
+    return {name: found.get(value, 0) for value, name in (named | others).items()}
