@@ -1,0 +1,61 @@
+"""The datasets of substructure counts: generated, and the published graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pointset import datasets
+from pointset.datasets.counting.substructures import SUBSTRUCTURES, count_substructures
+from pointset.errors import SpecError
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def use_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POINTSET_CACHE", str(cache))
+    monkeypatch.delenv("POINTSET_DATA", raising=False)
+
+
+def check(dataset: datasets.Dataset) -> None:
+    """What both have in common."""
+    assert dataset.target_names == SUBSTRUCTURES == dataset.card.target_names
+    assert {name: len(part) for name, part in dataset.split.items()} == {"train": 1500, "val": 1000, "test": 2500}
+    assert len(np.unique(np.concatenate(list(dataset.split.values())))) == len(dataset) == 5000
+    assert round(dataset.arrays.num_nodes.mean(), 1) == 18.8
+    assert round(dataset.arrays.num_edges.mean(), 1) == 31.3
+    for index in (0, 17, 4999):
+        graph = dataset.arrays[index]
+        expected = count_substructures(graph.num_nodes, graph.edges)
+        assert dataset.graphs[index].y.tolist() == expected.tolist()  # not normalised
+    rows = np.concatenate([dataset.split["train"], dataset.split["val"]])
+    mask = np.repeat(np.isin(np.arange(5000), rows), dataset.arrays.num_nodes)
+    assert dataset.targets is not None
+    assert np.allclose(dataset.target_scale().std, dataset.targets.numpy().astype(float)[mask].std(0))
+
+
+def test_generated() -> None:
+    dataset = datasets.load("counting")
+    check(dataset)
+    again = datasets.load("counting")
+    assert dataset.targets is not None and again.targets is not None and torch.equal(dataset.targets, again.targets)
+    assert np.array_equal(dataset.split["test"], again.split["test"])
+
+
+def test_another_seed_makes_other_graphs() -> None:
+    first, other = datasets.load("counting", seed=10), datasets.load("counting", seed=3)
+    assert first.arrays.edges.shape != other.arrays.edges.shape
+    assert len(other.split["train"]) == 1500
+    with pytest.raises(SpecError, match="got seed=-1; expected a whole number, 0 or more"):
+        datasets.load("counting", seed=-1)
+
+
+def test_the_published_graphs(shared_data: Path) -> None:
+    check(datasets.load("counting-original", shared_data))
