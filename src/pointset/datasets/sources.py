@@ -54,10 +54,8 @@ class Source:
     note: str = ""
 
 
-class Adjust(Protocol):
-    """The options of :func:`pointset.datasets.load` for one dataset, applied to what was read."""
-
-    def __call__(self, table: GraphTable, card: Card, /, **options: Any) -> tuple[GraphTable, Card]: ...
+Adjust = Callable[..., tuple[GraphTable, Card]]
+"""``adjust(table, card, **options)``: the options of one dataset, applied to what was read."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+"""Splits of a dataset into train, val and test: at random, stratified, in folds, by scaffold, column or file; leaks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pointset.datasets.splits.by_column import split_by_column as split_by_column
+from pointset.datasets.splits.cross_validation import folds as folds
+from pointset.datasets.splits.files import save_split as save_split
+from pointset.datasets.splits.files import split_from_file as split_from_file
+from pointset.datasets.splits.parts import PARTS as PARTS
+from pointset.datasets.splits.parts import Split as Split
+from pointset.datasets.splits.parts import check_split as check_split
+from pointset.datasets.splits.scaffolds import scaffold_split as scaffold_split
+from pointset.datasets.splits.scaffolds import split_by_scaffold as split_by_scaffold
+from pointset.datasets.splits.shuffled import random_split as random_split
+from pointset.datasets.splits.stratified import stratified_split as stratified_split
+
+if TYPE_CHECKING:  # these need torch, which takes seconds to import: loaded on first use
+    from pointset.datasets.splits.leak_report import LeakReport as LeakReport
+    from pointset.datasets.splits.leaks import find_leaks as find_leaks
+else:
+    _HOME = {"find_leaks": "leaks", "LeakReport": "leak_report"}
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
