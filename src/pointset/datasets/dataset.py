@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.datasets.card import Card, Level
@@ -75,6 +76,7 @@ class Dataset:
     provenance: Provenance
     smiles: Sequence[str] | None = None  # of each graph, where it is a molecule
     rejected: Sequence[Any] = field(default=())  # rows of own data that could not be read, with reasons
+    rows: NDArray[np.int64] | None = None  # (G,) of own data: the line of each graph, or its number in graph files
 
     @classmethod
     def from_table(cls, table: GraphTable, card: Card, provenance: Provenance) -> Dataset:

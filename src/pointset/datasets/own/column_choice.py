@@ -1,0 +1,137 @@
+"""Which columns of a table are meant: by name, by number, or found (:func:`smiles_column`, :func:`target_columns`)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from pointset.datasets.own.csv_rows import CsvFile
+from pointset.datasets.own.numbers import is_missing, number_of
+from pointset.errors import FileFormatError, SpecError, did_you_mean
+
+Column = str | int  # a name, or a number counted from 0
+
+# Names under which SMILES are published, without case, blanks and underscores; the earlier goes first.
+_SMILES_NAMES = ("smiles", "canonicalsmiles", "isomericsmiles", "rdkitsmiles", "smile", "structure", "molecule", "mol")
+_SAMPLE = 1000  # rows that are looked at to find the columns of numbers
+_IDENTIFIER = re.compile(r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|index|cid|sid|split|fold|row)|mol(ecule)?id)")
+
+
+def column_number(file: CsvFile, chosen: Column, what: str) -> int:
+    """The number of a column, counted from 0.
+
+    Raises:
+        SpecError: there is no such column.
+        FileFormatError: two columns have this name.
+    """
+    if isinstance(chosen, bool) or not isinstance(chosen, (str, int)):
+        raise SpecError(f"got {what}={chosen!r}; expected the name of a column, or its number counted from 0")
+    if isinstance(chosen, int):
+        if not 0 <= chosen < file.width:
+            raise SpecError(
+                f"got {what}={chosen}; expected 0 to {file.width - 1}, as {file.path} has {file.width} columns, "
+                "counted from 0"
+            )
+        return chosen
+    name = chosen.strip()
+    if file.header.count(name) > 1:
+        raise FileFormatError(_twice(file, [name]))
+    if name not in file.header:
+        hint = did_you_mean(name, [known for known in file.header if known])
+        raise SpecError(f"{file.path} has no column {name!r} for {what}; {_listed(file)}{hint}{_header_hint(file)}")
+    return file.header.index(name)
+
+
+def smiles_column(file: CsvFile, chosen: Column | None) -> int:
+    """The column of SMILES; where none is chosen, the one that is named so.
+
+    Raises:
+        SpecError: there is none.
+        FileFormatError: there are two.
+    """
+    if chosen is not None:
+        return column_number(file, chosen, "smiles")
+    if file.path.name.lower().removesuffix(".gz").endswith(".smi"):
+        return 0
+    plain = [re.sub(r"[ _-]", "", name.lower()) for name in file.header]
+    for name in _SMILES_NAMES:
+        if name in plain:
+            found = [column for column, other in enumerate(plain) if other == name]
+            if len(found) > 1:
+                raise FileFormatError(_twice(file, [file.header[column] for column in found]))
+            return found[0]
+    raise SpecError(
+        f"{file.path} has no column that is named smiles; {_listed(file)}. Pass smiles=, the column's name or its "
+        f"number counted from 0{_header_hint(file)}"
+    )
+
+
+def target_columns(file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int]) -> list[int]:
+    """The columns of targets; where none are chosen, all columns of numbers but ``others`` and identifiers.
+
+    Raises:
+        SpecError: there is no such column, one is chosen twice, or none holds numbers.
+        FileFormatError: two columns have the same name.
+    """
+    if chosen is None:
+        return _numeric_columns(file, others)
+    listed = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
+    columns = [column_number(file, column, "targets") for column in listed]
+    if len(set(columns)) < len(columns):
+        raise SpecError(f"got targets={listed}; expected each column once")
+    if clash := [column for column in columns if column in others]:
+        raise SpecError(f"the column {shown(file, clash[0])} cannot be a target: it is the SMILES or the split")
+    return columns
+
+
+def shown(file: CsvFile, column: int) -> str:
+    """The name of a column for targets and messages; ``column 3`` where it has none."""
+    return (file.header[column] if file.header else "") or f"column {column}"
+
+
+def _numeric_columns(file: CsvFile, others: Sequence[int]) -> list[int]:
+    """Columns with numbers in at least half of their cells: a stray word makes a bad row, not a column of text."""
+    candidates = [
+        column
+        for column in range(file.width)
+        if column not in others and not (file.header and _IDENTIFIER.fullmatch(file.header[column].lower()))
+    ]
+    known, numbers = dict.fromkeys(candidates, 0), dict.fromkeys(candidates, 0)
+    for row in itertools.islice((row for row in file.rows() if row.problem is None), _SAMPLE):
+        for column in candidates:
+            if not is_missing(row.cells[column]):
+                known[column] += 1
+                numbers[column] += number_of(row.cells[column], truth=True) is not None
+    found = [column for column in candidates if numbers[column] and 2 * numbers[column] >= known[column]]
+    names = [file.header[column] for column in found] if file.header else []
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise FileFormatError(_twice(file, repeated))
+    if not found:
+        raise SpecError(
+            f"{file.path} has no column of numbers besides identifiers; {_listed(file)}. Name the targets: "
+            "targets=['…'], a column of words for classes among them, or targets=[] for none"
+        )
+    return found
+
+
+def _twice(file: CsvFile, names: Sequence[str]) -> str:
+    listed = ", ".join(repr(name) for name in names)
+    return (
+        f"the header of {file.path} names {listed} more than once; expected each name once. Rename the columns, or "
+        "choose them by number, counted from 0"
+    )
+
+
+def _listed(file: CsvFile) -> str:
+    if not file.header:
+        return f"it is read without a header, so its {file.width} columns are chosen by number"
+    names = ", ".join(f"{number} {name!r}" for number, name in enumerate(file.header[:20]))
+    return f"its columns are {names}" + (", …" if len(file.header) > 20 else "")
+
+
+def _header_hint(file: CsvFile) -> str:
+    """A first line with a number in it is probably a row already."""
+    if any(number_of(name) is not None and not is_missing(name) for name in file.header):
+        return ". If the first line is a row already, pass header=False and choose columns by number"
+    return ""

@@ -1,0 +1,178 @@
+"""A table of text row by row, with the line where each row begins (:class:`CsvFile`).
+
+Parsing is the standard library's, in its strict mode. Memory does not grow with the file, and a bad row is a row with
+a ``problem``: it stops neither the reader nor the rows behind it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pointset.datasets.own.text_lines import LONGEST_LINE, text_lines
+from pointset.errors import FileFormatError
+
+LONGEST_CELL = 131_072  # characters, which is the csv module's own limit unless someone changed it
+MOST_LINES = 100  # of one row: a cell of more lines is a quote that was never closed, and would swallow the file
+
+_QUOTE_NOT_CLOSED = 'a quote (") is opened and not closed'
+_CELL_TOO_LONG = f"a cell has more than {LONGEST_CELL:,} characters"
+_PROBLEMS = {  # what the csv module says → what it means
+    "unexpected end of data": _QUOTE_NOT_CLOSED,
+    "field larger": _CELL_TOO_LONG,
+    "expected after": 'text follows a closing quote; a quote (") inside a quoted cell is written twice',
+}
+
+
+class Row(NamedTuple):
+    """One row of data."""
+
+    line: int  # where it begins, counted from 1 as an editor does
+    cells: Sequence[str]  # as many as the header has; where there is a problem, whatever could be read
+    problem: str | None = None
+
+
+class CsvFile:
+    """A table: ``header`` is its first line, :meth:`rows` the others.
+
+    Columns are separated by tabs in ``.tsv`` and ``.tab``, by the first blank in ``.smi`` (SMILES, then a name; such
+    files have no header), and otherwise by whichever of comma, semicolon and tab is the most frequent in the first line
+    outside quotes; ``.gz`` may follow. Lines without anything but blanks and separators are not rows.
+
+    Args:
+        path: the file.
+        header: whether the first line names the columns. Without names, columns are chosen by number.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: it is empty, not text in UTF-8, or its first line cannot be read.
+    """
+
+    def __init__(self, path: str | Path, *, header: bool = True):
+        self.path = Path(path)
+        lines = _Lines(self.path)
+        suffix = _suffix(self.path)
+        self.has_header = header and suffix != ".smi"
+        self.delimiter = " " if suffix == ".smi" else _delimiter(suffix, lines.first)
+        first = next(_rows(lines, self.delimiter, None), None)
+        if first is None:
+            raise FileFormatError(f"{self.path} is empty; expected a header and a row for each graph")
+        if first.problem is not None:
+            raise FileFormatError(f"{self.path}, line {first.line}: {first.problem}; expected the names of the columns")
+        self.header = tuple(cell.strip() for cell in first.cells) if self.has_header else ()
+        self.width = len(first.cells)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows from the beginning, each time anew.
+
+        Raises:
+            FileFormatError: further down the file is not UTF-8, or a gzip file ends too early.
+        """
+        rows = _rows(_Lines(self.path), self.delimiter, self.width)
+        if self.has_header:
+            next(rows, None)
+        return rows
+
+
+class _Lines:
+    """Hands lines to ``csv.reader`` and remembers those of the row at hand, to begin again behind a bad one."""
+
+    def __init__(self, path: Path):
+        self._source = text_lines(path)
+        self._waiting: deque[str] = deque()
+        self.taken: list[str] = []  # lines of the row at hand
+        self.before = 0  # lines before the row at hand
+        self.first = next(self._source, "")
+        if self.first:
+            self._waiting.append(self.first)
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        if len(self.taken) == MOST_LINES:
+            raise csv.Error(_QUOTE_NOT_CLOSED)
+        line = self._waiting.popleft() if self._waiting else next(self._source)
+        self.taken.append(line)
+        if len(line) > LONGEST_LINE:
+            raise csv.Error(f"the line has more than {LONGEST_LINE:,} characters")
+        return line
+
+    def begin_row(self) -> None:
+        """What was taken is dealt with."""
+        self.before += len(self.taken)
+        self.taken.clear()
+
+    def keep_only_first(self) -> None:
+        """Only the first line was bad; the others are handed out again."""
+        self._waiting.extendleft(reversed(self.taken[1:]))
+        del self.taken[1:]
+
+
+def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
+    if delimiter == " ":
+        yield from _smiles_and_names(lines)
+        return
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        lines.begin_row()
+        line = lines.before + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = _meaning(str(error)) if len(lines.taken) == 1 else _QUOTE_NOT_CLOSED
+            lines.keep_only_first()
+            yield Row(line, (lines.taken[0].strip(),), problem)
+            continue
+        if any(map(str.strip, cells)):
+            yield Row(line, cells, _misfit(cells, lines.taken, width))
+
+
+def _misfit(cells: list[str], taken: list[str], width: int | None) -> str | None:
+    text = taken[0] if len(taken) == 1 else "".join(taken)
+    if "\0" in text:
+        return "it holds a NUL character; the file is damaged there, or not UTF-8 text"
+    if len(text) > LONGEST_CELL and max(map(len, cells)) > LONGEST_CELL:
+        return _CELL_TOO_LONG  # where someone has raised the csv module's limit
+    if width is not None and len(cells) != width:
+        return f"the row has {len(cells)} cells; expected {width}, as in the first line"
+    return None
+
+
+def _smiles_and_names(lines: _Lines) -> Iterator[Row]:
+    """``CCO ethyl alcohol`` → the SMILES and the name; there are no quotes in such files."""
+    while True:
+        lines.begin_row()
+        try:
+            text = next(lines).strip()
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Row(lines.before + 1, (lines.taken[0],), str(error))
+            continue
+        if text:
+            smiles, *name = text.split(maxsplit=1)
+            cells = [smiles, name[0] if name else ""]
+            yield Row(lines.before + 1, cells, _misfit(cells, lines.taken, 2))
+
+
+def _meaning(error: str) -> str:
+    return next((meaning for known, meaning in _PROBLEMS.items() if known in error), error)
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def _delimiter(suffix: str, first_line: str) -> str:
+    if suffix in (".tsv", ".tab"):
+        return "\t"
+    outside_quotes = re.sub(r'"[^"]*"', "", first_line)
+    return max((",", ";", "\t"), key=outside_quotes.count)  # the first of them where none occurs

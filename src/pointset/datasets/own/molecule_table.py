@@ -1,0 +1,105 @@
+"""Rows of SMILES and targets → graphs in flat arrays, and the rows that were left out (:func:`make_table`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pointset.datasets.card import Task
+from pointset.datasets.molecules.many import Unreadable, read_many
+from pointset.datasets.molecules.molecule import Molecule
+from pointset.datasets.molecules.reader import MoleculeReader
+from pointset.datasets.own.kept import Notes
+from pointset.datasets.own.molecule_rows import MoleculeRows
+from pointset.datasets.own.rejected import Rejected, rejected_row
+from pointset.datasets.own.target_values import TargetValues
+from pointset.datasets.table import Array, GraphTable
+
+
+@dataclass(frozen=True)
+class MoleculeNotes:
+    """What is known of a table of molecules besides its graphs."""
+
+    rows: list[int]  # (G,) the line of each graph
+    task: Task
+    classes: tuple[str, ...]
+    split: list[str]  # (G,) cells of the split column; empty where there is none
+    rejected: tuple[Rejected, ...]
+
+    def as_plain(self) -> Notes:
+        """For JSON."""
+        return dataclasses.asdict(self) | {"task": self.task.value}
+
+    @classmethod
+    def from_plain(cls, notes: Notes) -> MoleculeNotes:
+        """From JSON."""
+        return cls(
+            rows=notes["rows"],
+            task=Task(notes["task"]),
+            classes=tuple(notes["classes"]),
+            split=notes["split"],
+            rejected=tuple(Rejected(**one) for one in notes["rejected"]),
+        )
+
+
+def make_table(
+    rows: MoleculeRows,
+    values: TargetValues,
+    reader: MoleculeReader,
+    *,
+    workers: int | None,
+    progress: bool | None,
+) -> tuple[GraphTable | None, MoleculeNotes]:
+    """The graphs of all rows with a molecule and a target, in the order of the rows; None where there are none."""
+    rejected = [
+        *rows.rejected,
+        *(rejected_row(rows.lines[at], *problem, rows.content(at)) for at, problem in values.problems.items()),
+    ]
+    wanted = [at for at in range(len(rows.lines)) if at not in values.problems]
+    results = read_many([rows.smiles[at] for at in wanted], reader, workers=workers, progress=progress)
+    kept: list[int] = []
+    molecules: list[Molecule] = []
+    for at, result in zip(wanted, results, strict=True):
+        if isinstance(result, Unreadable):
+            kind = "a SMILES that cannot be read"
+            rejected.append(rejected_row(rows.lines[at], kind, result.reason, rows.content(at)))
+        else:
+            kept.append(at)
+            molecules.append(result)
+    y, classes = _classes_in_use(None if values.y is None else values.y[kept], values.classes)
+    notes = MoleculeNotes(
+        rows=[rows.lines[at] for at in kept],
+        task=values.task,
+        classes=classes,
+        split=[rows.split[at] for at in kept] if rows.split else [],
+        rejected=tuple(sorted(rejected, key=lambda one: one.row)),
+    )
+    return _joined(molecules, y, [rows.smiles[at] for at in kept]) if kept else None, notes
+
+
+def _classes_in_use(y: Array | None, classes: tuple[str, ...]) -> tuple[Array | None, tuple[str, ...]]:
+    """Classes whose rows were all left out are no classes."""
+    if y is None or not classes:
+        return y, classes
+    used, numbers = np.unique(y, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int64), tuple(classes[number] for number in used)
+
+
+def _joined(molecules: Sequence[Molecule], y: Array | None, smiles: list[str]) -> GraphTable:
+    def together(name: str, axis: int = 0) -> Any:
+        return np.concatenate([getattr(molecule, name) for molecule in molecules], axis=axis)
+
+    return GraphTable(
+        num_nodes=np.array([molecule.num_nodes for molecule in molecules], dtype=np.int64),
+        num_edges=np.array([molecule.edges.shape[1] for molecule in molecules], dtype=np.int64),
+        edges=together("edges", axis=1),
+        x=together("x"),
+        edge_attr=together("edge_attr"),
+        pos=None if molecules[0].pos is None else together("pos").astype(np.float32),
+        y=y,
+        smiles=smiles,
+    )

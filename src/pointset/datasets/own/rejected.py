@@ -1,0 +1,115 @@
+"""Rows that could not be used: kept with their number and reason (:class:`Rejected`), counted, written to a file.
+
+A few bad rows are normal in tables that people made; many mean that the file was misread, so that is an error.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pointset.errors import FileFormatError, SpecError
+from pointset.files import replacing
+
+MOST_REJECTED = 0.10  # share of the rows
+_SHOWN = 5
+_CONTENT_LENGTH = 80
+
+
+class TooManyRejectedError(FileFormatError):
+    """More rows cannot be used than was allowed; ``rejected`` are all of them."""
+
+    def __init__(self, message: str, rejected: Sequence[Rejected]):
+        super().__init__(message)
+        self.rejected = tuple(rejected)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """One row, or one graph of a graph file, that is not in the dataset."""
+
+    row: int  # the line where it begins, counted from 1 as an editor does; a graph's number, counted from 0
+    reason: str
+    content: str  # the row, shortened, or the name of the graph
+    kind: str = ""  # the reason without its particulars, to count by
+    place: str = "line"  # what ``row`` counts: "line", "graph", or "targets.csv, line"
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.row}: {self.reason} [{self.content}]"
+
+
+def rejected_row(row: int, kind: str, reason: str, content: str, place: str = "line") -> Rejected:
+    """With the content on one line, printable, and short."""
+    text = "".join(letter if letter.isprintable() else " " for letter in content[: 2 * _CONTENT_LENGTH]).strip()
+    if len(text) > _CONTENT_LENGTH or len(content) > 2 * _CONTENT_LENGTH:
+        text = text[: _CONTENT_LENGTH - 1] + "…"
+    return Rejected(row, reason, text, kind, place)
+
+
+def counts_by_kind(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
+    """How many rows there are of each kind of reason, the most frequent first."""
+    return Counter(one.kind or one.reason for one in rejected).most_common()
+
+
+def check_share(rejected: Sequence[Rejected], kept: int, limit: float, where: object, *, unit: str = "row") -> None:
+    """Refuse data of which too much could not be used.
+
+    Args:
+        rejected: the rows left out.
+        kept: how many were not.
+        limit: the largest share of rejected rows, 0 to 1.
+        where: the file, for the message.
+        unit: what is counted: ``row`` or ``graph``.
+
+    Raises:
+        TooManyRejectedError: more than that were rejected, or nothing is left; with counts, examples and the remedy.
+    """
+    total = kept + len(rejected)
+    if kept and len(rejected) <= limit * total:
+        return
+    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in counts_by_kind(rejected))
+    examples = "".join(f"\n  {one}" for one in rejected[:_SHOWN])
+    more = f"\n  … and {len(rejected) - _SHOWN:,} more" if len(rejected) > _SHOWN else ""
+    bound = f"expected at most {100 * limit:.3g}%" if kept else f"no {unit} is left"
+    remedy = (
+        f"Correct them, or go on with the other {kept:,} by max_rejected=1.0 (--max-rejected 1)"
+        if kept
+        else "Correct them"
+    )
+    raise TooManyRejectedError(
+        f"{where}: {len(rejected):,} of {total:,} {unit}s ({100 * len(rejected) / max(total, 1):.3g}%) cannot be used; "
+        f"{bound}. By reason: {kinds}. The first are{examples}{more}\n{remedy}",
+        rejected,
+    )
+
+
+def check_limit(limit: float) -> float:
+    """``max_rejected`` as a share.
+
+    Raises:
+        SpecError: it is not between 0 and 1.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
+        raise SpecError(f"got max_rejected={limit!r}; expected a share between 0 and 1, such as 0.1 for a tenth")
+    return float(limit)
+
+
+def write_rejected(path: str | Path, rejected: Sequence[Rejected]) -> None:
+    """Write the rows that were left out as CSV (place, row, reason, content), whole or not at all.
+
+    Raises:
+        FileFormatError: the folder is not there.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileFormatError(f"cannot write {target}: there is no folder {target.parent}. Create it first")
+    with (
+        replacing(target) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("place", "row", "reason", "content"))
+        writer.writerows((one.place, one.row, one.reason, one.content) for one in rejected)

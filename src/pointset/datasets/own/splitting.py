@@ -1,0 +1,96 @@
+"""Which graphs of own data are for training, validation and test (:func:`make_split`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pointset.datasets.splits import random_split, scaffold_split, split_by_column, split_from_file, stratified_split
+from pointset.datasets.splits.parts import EXPECTED_WORDS, part_of
+from pointset.datasets.table import Split
+from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
+
+_COLUMN = "column:"
+_WAYS = ("random", "stratified", "scaffold", "column:NAME")
+
+
+class MadeSplit(NamedTuple):
+    """A split, and how the card calls it."""
+
+    parts: Split
+    words: str
+
+
+def split_column_of(how: str | Path) -> str | None:
+    """The column that ``column:NAME`` names."""
+    return how.removeprefix(_COLUMN).strip() if isinstance(how, str) and how.startswith(_COLUMN) else None
+
+
+def split_problem(cell: str) -> str | None:
+    """What is wrong with a cell of a split column; an empty cell leaves its row out of all parts."""
+    if not cell.strip() or part_of(cell) is not None:
+        return None
+    return f"the split is {cell.strip()[:40]!r}; expected {EXPECTED_WORDS}, or nothing for a row that is not used"
+
+
+def make_split(
+    how: str | Path,
+    *,
+    count: int,
+    seed: int,
+    labels: Any = None,
+    smiles: Sequence[str] | None = None,
+    cells: Sequence[str] | None = None,
+    rejected: int = 0,
+) -> MadeSplit:
+    """Split ``count`` graphs.
+
+    Args:
+        how: ``"random"``, ``"stratified"`` (by the targets), ``"scaffold"`` (molecules; deterministic),
+            ``"column:NAME"``, or a file of :func:`pointset.datasets.splits.split_from_file`.
+        count: number of graphs.
+        seed: of the random and the stratified split.
+        labels: (count, …) the targets of graphs.
+        smiles: (count,) of molecules.
+        cells: (count,) of the split column.
+        rejected: how many rows were left out before these graphs were counted.
+
+    Raises:
+        SpecError: no such way, or one that these graphs do not have.
+        FileFormatError: the file is not a split of so many graphs.
+    """
+    if cells is not None:
+        return MadeSplit(split_by_column(cells), f"the table's column {split_column_of(how)!r}")
+    if how == "random":
+        return MadeSplit(random_split(count, seed=seed), f"random 0.8/0.1/0.1, seed {seed}")
+    if how == "stratified":
+        if labels is None:
+            raise SpecError("got split='stratified', but the graphs have no targets of their own; use split='random'")
+        return MadeSplit(stratified_split(labels, seed=seed), f"stratified 0.8/0.1/0.1, seed {seed}")
+    if how == "scaffold":
+        if smiles is None:
+            raise SpecError("got split='scaffold', but the graphs are no molecules; use split='random'")
+        return MadeSplit(scaffold_split(smiles), "by scaffold 0.8/0.1/0.1, the largest scaffolds in train")
+    return MadeSplit(_from_file(how, count, rejected), f"from the file {Path(how).name}")
+
+
+def _from_file(how: str | Path, count: int, rejected: int) -> Split:
+    path = Path(how)
+    if isinstance(how, str) and not path.suffix:
+        hint = did_you_mean(how, list(_WAYS))
+        raise SpecError(f"got split={how!r}; expected {', '.join(_WAYS)}, or a file (.json, .npz, .csv){hint}")
+    try:
+        split = split_from_file(path, count)
+    except FileNotFoundError:
+        raise MissingDataError(f"there is no file {path}, which split= names; expected {', '.join(_WAYS)}") from None
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read ({error.strerror or error}); expected a split") from None
+    if rejected and len(np.unique(np.concatenate(list(split.values())))) < count:
+        raise SpecError(
+            f"{rejected:,} rows were left out, so the numbers in {path.name} may count other rows than the {count:,} "
+            "graphs that are left; expected every graph in the split. Correct the rows, or use split='column:NAME'"
+        )
+    return split
