@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from pointset.datasets.benchmarks import zinc
+from pointset.datasets.benchmarks import counting, molhiv, pascalvoc, peptides, qm9, tu, zinc
 from pointset.datasets.sources import Benchmark
 from pointset.errors import SpecError, did_you_mean
 
 BENCHMARKS: dict[str, Benchmark] = {
     benchmark.card.name: benchmark
     for benchmark in (
+        counting.COUNTING,
+        counting.COUNTING_ORIGINAL,
+        qm9.QM9,
         zinc.ZINC,
         zinc.ZINC_FULL,
+        molhiv.MOLHIV,
+        tu.MUTAG,
+        tu.PTC_MR,
+        tu.PROTEINS,
+        tu.IMDB_BINARY,
+        pascalvoc.PASCALVOC_SP,
+        peptides.PEPTIDES_FUNC,
+        peptides.PEPTIDES_STRUCT,
     )
 }
 

@@ -12,7 +12,7 @@ from pointset.datasets.locate import Found, obtain
 from pointset.datasets.prepared import file_digest, key_of, prepared
 from pointset.datasets.sources import Benchmark
 from pointset.datasets.table import GraphTable
-from pointset.errors import FileFormatError, PointsetError, SpecError, did_you_mean
+from pointset.errors import FileFormatError, MissingExtraError, PointsetError, SpecError, did_you_mean
 from pointset.files import cache_folder
 
 
@@ -40,6 +40,7 @@ def load(
     Raises:
         SpecError: there is no such dataset or option.
         MissingDataError: the files are nowhere; the message says what to put where.
+        MissingExtraError: these files need a package that is not installed, such as RDKit for SMILES.
         FileFormatError: a file is damaged or not what its name promises.
     """
     benchmark = benchmark_named(name)
@@ -70,7 +71,7 @@ def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bo
             cache_folder() / "prepared" / f"{name}-{key}.safetensors",
             lambda: found.source.read(found.files, show=show),
         )
-    except FileFormatError:
+    except (FileFormatError, MissingExtraError):
         raise
     except PointsetError as error:
         files = ", ".join(str(file) for file in found.files)

@@ -7,31 +7,34 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.datasets.benchmarks.flat_arrays import expect_real, expect_whole
 from pointset.datasets.benchmarks.npz import read_arrays
+from pointset.datasets.benchmarks.plain_arrays import as_features
+from pointset.datasets.benchmarks.zinc_files import ATOMS, BONDS, PARTS, read_processed, read_raw
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.sources import Benchmark, Source
+from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
-from pointset.specs import Categories
 
-_PARTS = ("train", "val", "test")
+_INDEX_FILES = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules"
 
 
 def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     """One ``.npz`` with num_nodes, num_edges, edges (M, 2), atom_type, bond_type, y and split (0, 1, 2)."""
     (path,) = files
     arrays = read_arrays(path, ("num_nodes", "num_edges", "edges", "atom_type", "bond_type", "y", "split"))
-    part = arrays["split"]
-    if not np.isin(part, range(len(_PARTS))).all():
+    graphs, bonds = len(np.atleast_1d(arrays["num_nodes"])), len(np.atleast_1d(arrays["bond_type"]))
+    part = expect_whole(path, "split", arrays["split"], graphs)
+    if not np.isin(part, range(len(PARTS))).all():
         raise FileFormatError(f"{path}: split holds {np.unique(part).tolist()}; expected 0 (train), 1 (val), 2 (test)")
     return GraphTable(
-        num_nodes=arrays["num_nodes"],
-        num_edges=arrays["num_edges"],
-        edges=arrays["edges"].T,
-        x=arrays["atom_type"][:, None],
-        edge_attr=arrays["bond_type"][:, None],
-        y=arrays["y"],
-        split={name: np.flatnonzero(part == number) for number, name in enumerate(_PARTS)},
+        num_nodes=expect_whole(path, "num_nodes", arrays["num_nodes"], graphs),
+        num_edges=expect_whole(path, "num_edges", arrays["num_edges"], graphs),
+        edges=expect_whole(path, "edges", arrays["edges"], bonds, 2).T,
+        x=as_features(f"{path}, atom_type", arrays["atom_type"].reshape(-1, 1), ATOMS),
+        edge_attr=as_features(f"{path}, bond_type", arrays["bond_type"].reshape(-1, 1), BONDS),
+        y=expect_real(path, "y", arrays["y"], graphs),
+        split={name: np.flatnonzero(part == number) for number, name in enumerate(PARTS)},
     )
 
 
@@ -50,9 +53,9 @@ def _card(name: str, title: str, sizes: tuple[int, int, int], paper: PaperRow, *
         ),
         metric=Metric.MAE,
         split="official: train, val and test as published",
-        split_sizes=dict(zip(_PARTS, sizes, strict=True)),
-        node=Categories(28),
-        edge=Categories(4),
+        split_sizes=dict(zip(PARTS, sizes, strict=True)),
+        node=ATOMS,
+        edge=BONDS,
         node_columns=("atom type: element with its hydrogens and charge where they matter",),
         edge_columns=("Kekulé bond: 1 single, 2 double, 3 triple (0 does not occur)",),
         licence="MIT",
@@ -61,6 +64,37 @@ def _card(name: str, title: str, sizes: tuple[int, int, int], paper: PaperRow, *
         paper=paper,
         molecules="zinc",
         notes=notes,
+    )
+
+
+def _official(*, subset: bool) -> tuple[Source, ...]:
+    """PyG's two forms of the official files, each in the folders where it is found."""
+    kept = "subset/processed" if subset else "full/processed"
+    index = tuple(f"{part}.index" for part in PARTS) if subset else ()
+    pickles = tuple(f"{part}.pickle" for part in PARTS)
+    return (
+        Source(
+            "PyG's processed files",
+            read_processed,
+            places=tuple(tuple(f"{folder}{kept}/{part}.pt" for part in PARTS) for folder in ("ZINC/", "zinc/", "")),
+            note="these files are pickles; only tensors are read from them",
+        ),
+        Source(
+            "official files",
+            read_raw,
+            places=(
+                *(
+                    tuple(f"{folder}/{file}" for file in (*pickles, *index))
+                    for folder in ("ZINC/raw", "zinc/raw", "raw", "molecules")
+                ),
+                *(tuple(f"{folder}{file}" for file in ("molecules.zip", *index)) for folder in ("ZINC/", "zinc/", "")),
+            ),
+            downloads=(
+                Download("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1", "molecules.zip"),
+                *(Download(f"{_INDEX_FILES}/{file}", file) for file in index),
+            ),
+            note="the official files are pickles, and there is no other form; only plain data and tensors are read",
+        ),
     )
 
 
@@ -73,6 +107,7 @@ ZINC = Benchmark(
             places=(("zinc/zinc12k.npz",),),
             sha256={"zinc12k.npz": "4e8532f89dc505fb7442356f5bc2a9e5c56aba5c422fb0607aa4cc8ddb9cd5e6"},
         ),
+        *_official(subset=True),
     ),
 )
 ZINC_FULL = Benchmark(
@@ -84,5 +119,6 @@ ZINC_FULL = Benchmark(
             places=(("zinc/zinc_full.npz",),),
             sha256={"zinc_full.npz": "ba8d2f5b724abd49868a35b3307dc16c7446ed6a6703e029e069fa40ab2d27f1"},
         ),
+        *_official(subset=False),
     ),
 )

@@ -1,0 +1,148 @@
+"""The files of PyG's ``LRGBDataset``: as downloaded (``raw``) and as PyG keeps them (``processed``).
+
+Both are pickles, and there is no other official form. Nothing is rebuilt of them but plain containers, arrays and
+tensors (:mod:`pointset.datasets.unpickling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pointset.datasets.benchmarks.members import Member, members
+from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, counts_of, kind_of, width_of
+from pointset.datasets.table import Array, GraphTable, joined, split_of_parts
+from pointset.errors import FileFormatError
+from pointset.specs import Categories, Reals
+
+PARTS = ("train", "val", "test")
+_LARGEST = 1 << 32  # bytes; PascalVOC-SP has 0.7 GB for training
+_FIELDS = ("x", "edge_attr", "edge_index", "y")  # the order of a raw tuple
+
+
+@dataclass(frozen=True)
+class LrgbFiles:
+    """Reads a dataset of the Long Range Graph Benchmark; graphs stand in the order train, val, test.
+
+    Args:
+        node: columns of x.
+        edge: columns of edge_attr.
+        y: columns of y: for each node its class, or for each graph real numbers.
+        y_of_nodes: which of the two.
+        suffix: how the raw files end.
+    """
+
+    node: Categories | Reals
+    edge: Categories | Reals
+    y: Categories | Reals
+    y_of_nodes: bool = False
+    suffix: str = "pt"
+
+    def raw(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        """From a zip or its files: each part is a list of (x, edge_attr, edge_index, y), one for each graph.
+
+        Raises:
+            FileFormatError: a file is damaged, or is none of this dataset; with the graph where it can be said.
+        """
+        return self._table(files, self.suffix, self._from_tuples)
+
+    def processed(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        """From what PyG made of it: each part is (data, slices), all graphs in flat tensors.
+
+        Raises:
+            FileFormatError: a file is damaged, or is none of this dataset.
+        """
+        return self._table(files, "pt", self._from_slices)
+
+    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[Member, Any], GraphTable]) -> GraphTable:
+        found = members(files, [f"{name}.{suffix}" for name in PARTS])
+        tables = [part(member, _content(member, suffix)) for member in found]
+        return replace(joined(tables), split=split_of_parts([len(table) for table in tables], PARTS))
+
+    def _from_tuples(self, file: Member, graphs: Any) -> GraphTable:
+        if not isinstance(graphs, list) or not graphs:
+            raise FileFormatError(f"{file} holds {kind_of(graphs)}; expected a list of (x, edge_attr, edge_index, y)")
+        columns: list[list[Array]] = [[] for _ in _FIELDS]
+        for number, graph in enumerate(graphs):
+            place = f"{file}, graph {number}"
+            if not isinstance(graph, tuple | list) or len(graph) != len(_FIELDS):
+                raise FileFormatError(f"{place}: got {kind_of(graph)}; expected ({', '.join(_FIELDS)})")
+            arrays = [as_array(f"{place}, {name}", value) for name, value in zip(_FIELDS, graph, strict=True)]
+            self._check_shapes(place, *arrays, graphs=1)
+            for column, array in zip(columns, arrays, strict=True):
+                column.append(array)
+        x, edge_attr, edges, y = columns
+        num_nodes, num_edges = (np.array([len(rows) for rows in each]) for each in (x, edge_attr))
+        flat = np.concatenate(x), np.concatenate(edge_attr), np.concatenate(edges, axis=1), np.concatenate(y)
+        return self._checked(file, num_nodes, num_edges, *flat)
+
+    def _from_slices(self, file: Member, content: Any) -> GraphTable:
+        if not isinstance(content, tuple) or len(content) not in (2, 3) or not isinstance(content[1], dict):
+            raise FileFormatError(f"{file} holds {kind_of(content)}; expected (data, slices) of a PyG InMemoryDataset")
+        data, slices = content[:2]
+        fields = _fields(data)
+        if lacking := [name for name in _FIELDS if name not in fields or name not in slices]:
+            raise FileFormatError(f"{file} has no {', '.join(lacking)}; expected {', '.join(_FIELDS)} with slices")
+        arrays = [as_array(f"{file}, {name}", fields[name]) for name in _FIELDS]
+        counts = [counts_of(f"{file}, slices of {name}", slices[name]) for name in _FIELDS]
+        num_nodes, num_edges = counts[0], counts[2]
+        self._check_shapes(str(file), *arrays, graphs=len(num_nodes))
+        y_rows = num_nodes if self.y_of_nodes else np.ones_like(num_nodes)
+        expected = (num_nodes, num_edges, num_edges, y_rows)
+        totals = (len(arrays[0]), len(arrays[1]), len(arrays[1]), len(arrays[3]))
+        for name, got, wanted, rows in zip(_FIELDS, counts, expected, totals, strict=True):
+            if not np.array_equal(got, wanted) or int(got.sum()) != rows:
+                raise FileFormatError(
+                    f"{file}: the slices of {name} do not fit the others; remove it and let PyG make it again"
+                )
+        return self._checked(file, num_nodes, num_edges, *arrays)
+
+    def _check_shapes(self, place: str, x: Array, edge_attr: Array, edges: Array, y: Array, *, graphs: int) -> None:
+        nodes, listed = (len(x) if x.ndim else 0), (edges.shape[-1] if edges.ndim else 0)
+        for name, array, expected in (
+            ("x", x, (nodes, width_of(self.node))),
+            ("edge_index", edges, (2, listed)),
+            ("edge_attr", edge_attr, (listed, width_of(self.edge))),
+            ("y", y, (nodes,) if self.y_of_nodes else (graphs, width_of(self.y))),
+        ):
+            if array.shape != expected:
+                raise FileFormatError(f"{place}: {name} has shape {array.shape}; expected {expected}")
+
+    def _checked(
+        self, file: Member, num_nodes: Array, num_edges: Array, x: Array, edge_attr: Array, edges: Array, y: Array
+    ) -> GraphTable:
+        if edges.dtype.kind not in "iu":
+            raise FileFormatError(f"{file}: edge_index is of type {edges.dtype}; expected whole numbers")
+        targets = as_features(f"{file}, y", y.reshape(len(y), -1), self.y)
+        return GraphTable(
+            num_nodes=num_nodes,
+            num_edges=num_edges,
+            edges=edges,
+            x=as_features(f"{file}, x", x, self.node),
+            edge_attr=as_features(f"{file}, edge_attr", edge_attr, self.edge),
+            y=targets.reshape(y.shape),
+            y_of_nodes=self.y_of_nodes,
+        )
+
+
+def _fields(data: Any) -> dict[str, Any]:
+    """The fields of PyG's Data, which newer PyG saves as a dict; none where it is neither."""
+    try:
+        return dict(data if isinstance(data, dict) else data.to_dict())
+    except Exception:  # a Data that was forged, or of a PyG that had other insides
+        return {}
+
+
+def _content(member: Member, suffix: str) -> Any:
+    from pointset.datasets.unpickling import read_pickle, read_torch
+
+    try:
+        with member.open(_LARGEST) as file:
+            return read_torch(file) if suffix == "pt" else read_pickle(file)
+    except FileFormatError as error:  # it names the file in the zip, not the zip
+        known = str(member.path) in str(error)
+        raise FileFormatError(str(error) if known else f"{member.path}: {error}") from None

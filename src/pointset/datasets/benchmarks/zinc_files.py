@@ -1,0 +1,160 @@
+"""The official files of ZINC: as the authors of the benchmark publish them (``raw``), and as PyG keeps them.
+
+The raw files are pickles, and there is no other official form. Nothing is rebuilt of them but plain containers, arrays
+and tensors (:mod:`pointset.datasets.unpickling`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from pointset.datasets.benchmarks.members import Member, members
+from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, kind_of
+from pointset.datasets.table import Array, GraphTable, joined, split_of_parts
+from pointset.errors import FileFormatError
+from pointset.progress import Advance, progress_bar
+from pointset.specs import Categories, Reals
+
+PARTS = ("train", "val", "test")
+ATOMS, BONDS = Categories(28), Categories(4)
+_BLOCK = 1 << 20
+_TARGET = "logP_SA_cycle_normalized"
+
+
+def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """From ``molecules.zip`` or its ``.pickle`` files; with the three ``.index`` files only the molecules they name.
+
+    Each part is a list of dicts: ``atom_type`` (n,), ``bond_type`` (n, n), 0 where there is no bond, and the target.
+
+    Raises:
+        FileFormatError: a file is damaged, or is none of this dataset; with the molecule where it can be said.
+    """
+    chosen = {path.stem: path for path in files if path.suffix == ".index"}
+    pickles = members([path for path in files if path.suffix != ".index"], [f"{part}.pickle" for part in PARTS])
+    tables = []
+    with progress_bar("Reading ZINC (bytes)", sum(map(_size, pickles)), show=show) as advance:
+        for part, member in zip(PARTS, pickles, strict=True):
+            molecules = _molecules(member, advance)
+            if part in chosen:
+                molecules = [molecules[number] for number in _read_index(chosen[part], len(molecules))]
+            tables.append(_table(member, molecules))
+    return _joined(tables)
+
+
+def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """From PyG's ``train.pt``, ``val.pt`` and ``test.pt``: each is (data, slices), all graphs in flat tensors.
+
+    Raises:
+        FileFormatError: a file is damaged, or is none of this dataset.
+    """
+    from pointset.datasets.benchmarks.collated import read_collated
+
+    tables = []
+    for path in files:
+        flat = read_collated(path, nodes=("x",), edges=("edge_attr",), graphs=("y",))
+        tables.append(
+            GraphTable(
+                num_nodes=flat.num_nodes,
+                num_edges=flat.num_edges,
+                edges=flat.edges,
+                x=as_features(f"{path}, x", flat["x"].reshape(-1, 1), ATOMS),
+                edge_attr=as_features(f"{path}, edge_attr", flat["edge_attr"].reshape(-1, 1), BONDS),
+                y=as_features(f"{path}, y", flat["y"].reshape(-1, 1), Reals(1))[:, 0],
+            )
+        )
+    return _joined(tables)
+
+
+def _joined(tables: Sequence[GraphTable]) -> GraphTable:
+    return dataclasses.replace(joined(tables), split=split_of_parts([len(table) for table in tables], PARTS))
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells a progress bar what was read of it."""
+
+    def __init__(self, file: IO[bytes], advance: Advance):
+        self._file, self._advance = file, advance
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._file.read(len(buffer))
+        buffer[: len(block)] = block
+        self._advance(len(block))
+        return len(block)
+
+
+def _size(member: Member) -> int:
+    if not member.inside:
+        return member.path.stat().st_size
+    with zipfile.ZipFile(member.path) as archive:
+        return archive.getinfo(member.inside).file_size
+
+
+def _molecules(member: Member, advance: Advance) -> list[Any]:
+    from pointset.datasets.unpickling import read_pickle
+
+    try:
+        with member.open() as stored, io.BufferedReader(_Counted(stored, advance), _BLOCK) as file:
+            content = read_pickle(file)
+            while file.read(_BLOCK):  # the zip's checksum is compared at the end of the file
+                pass
+    except FileFormatError as error:
+        raise FileFormatError(str(error).replace("the file", str(member), 1)) from None
+    except Exception as error:  # what zipfile makes of a damaged member
+        raise FileFormatError(f"{member} is damaged ({error}); get it again") from None
+    if not isinstance(content, list) or not content:
+        raise FileFormatError(f"{member} holds {kind_of(content)}; expected a list of molecules, each a dict")
+    return content
+
+
+def _table(member: Member, molecules: Sequence[Any]) -> GraphTable:
+    """All molecules of a part; each edge is listed in both directions, as the matrix has it."""
+    atoms, bonds, edges, targets = [], [], [], []
+    for number, molecule in enumerate(molecules):
+        atom_type, matrix, target = _fields(f"{member}, molecule {number}", molecule)
+        ends = np.nonzero(matrix)
+        atoms.append(atom_type)
+        bonds.append(matrix[ends])
+        edges.append(np.stack(ends))
+        targets.append(target)
+    return GraphTable(
+        num_nodes=np.array([len(rows) for rows in atoms]),
+        num_edges=np.array([len(rows) for rows in bonds]),
+        edges=np.concatenate(edges, axis=1),
+        x=as_features(f"{member}, atom_type", np.concatenate(atoms)[:, None], ATOMS),
+        edge_attr=as_features(f"{member}, bond_type", np.concatenate(bonds)[:, None], BONDS),
+        y=as_features(f"{member}, {_TARGET}", np.concatenate(targets)[:, None], Reals(1))[:, 0],
+    )
+
+
+def _fields(place: str, molecule: Any) -> tuple[Array, Array, Array]:
+    names = ("atom_type", "bond_type", _TARGET)
+    if not isinstance(molecule, dict) or any(name not in molecule for name in names):
+        raise FileFormatError(f"{place}: got {kind_of(molecule)}; expected a dict with {', '.join(names)}")
+    atom_type, matrix, target = (as_array(f"{place}, {name}", molecule[name]) for name in names)
+    if atom_type.ndim != 1 or matrix.shape != (len(atom_type),) * 2 or target.size != 1:
+        raise FileFormatError(
+            f"{place}: atom_type has shape {atom_type.shape}, bond_type {matrix.shape}, the target {target.shape}; "
+            "expected (n,), (n, n) and one number"
+        )
+    return atom_type, matrix, target.reshape(1)
+
+
+def _read_index(path: Path, count: int) -> list[int]:
+    text = path.read_text("utf-8", "replace").strip().strip(",")
+    try:
+        numbers = [int(cell) for cell in text.split(",")]
+    except ValueError:
+        raise FileFormatError(f"{path} holds {text[:60]!r}; expected whole numbers, separated by commas") from None
+    if wrong := [number for number in numbers if not 0 <= number < count]:
+        raise FileFormatError(f"{path} names molecule {wrong[0]}; there are {count:,}, counted from 0")
+    return numbers
