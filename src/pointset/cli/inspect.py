@@ -11,15 +11,13 @@ import typer
 
 from pointset.cli.inspection import Encoder, Inspection
 from pointset.cli.messages import load_torch, reported_errors, say, show_error, show_ignored, show_problems
-from pointset.cli.options import MATRIX_HELP, MatrixName, check_folder_of, check_graph_suffix, is_given, is_points_file
+from pointset.cli.options import MATRIX_HELP, MatrixName, check_graph_suffix, check_picture, is_given, is_points_file
 
 if TYPE_CHECKING:
     from pointset.datasets.graph_facts import GraphFacts
     from pointset.datasets.graph_files.screening import Problem
     from pointset.points.graphs import Graph
     from pointset.points.point_set import PointSet
-
-_PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -87,12 +85,7 @@ def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> No
     if picture is None and is_given(context, "graph"):
         raise typer.BadParameter("--graph says which graph --picture draws; add --picture OUT.png")
     if picture is not None:
-        check_folder_of(picture, "--picture")
-        if picture.suffix.lower() not in _PICTURE_SUFFIXES:
-            raise typer.BadParameter(
-                f"got {picture.name!r}; expected a name that ends in {', '.join(_PICTURE_SUFFIXES)}",
-                param_hint="--picture",
-            )
+        check_picture(picture)
 
 
 def _points(

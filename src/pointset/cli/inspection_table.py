@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from pointset.cli.console import output_console
 from pointset.cli.messages import counted, printable, size_text
 
 if TYPE_CHECKING:
@@ -14,23 +15,18 @@ if TYPE_CHECKING:
     from pointset.cli.inspection import Inspection
     from pointset.datasets.graph_facts import GraphFacts
 
-_PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few for a line to be found by grep
 _SPACIOUS = 100  # columns from which two blanks fit between those of the table
 _SHOWN_MULTIPLICITIES = 4
 
 
 def show(inspection: Inspection, limit: int) -> None:
     """Print the first graphs in a table, and all in a few lines."""
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=max(console.width, _PIPE_WIDTH))
+    console = output_console()
     if limit:
         console.print(_table(inspection, limit, spacious=console.width >= _SPACIOUS))
     if limit and len(inspection.facts) > limit:
         rest = len(inspection.facts) - limit
-        console.print(f"… and {rest:,} more; --limit shows more, --json all", style="dim", highlight=False)
+        console.print(f"… and {rest:,} more; --limit shows more, --json all", style="dim")
     _print_summary(console, inspection)
 
 
@@ -92,7 +88,7 @@ def _print_summary(console: Console, inspection: Inspection) -> None:
         "to the largest. round trip: largest error in the matrix after going to points and back.[/dim]",
     ]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def _range(spread: dict[str, float | None]) -> str:

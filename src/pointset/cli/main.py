@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli import convert, inspect
+from pointset.cli import convert, datasets, inspect
 
 _EXAMPLES = """
 [bold]Examples[/bold]
   pointset convert graphs.g6 points.safetensors     [dim]graphs become points …[/dim]
   pointset convert points.safetensors same.graphml  [dim]… and come back[/dim]
   pointset inspect graphs.g6 --picture graph.png    [dim]look at them[/dim]
+  pointset datasets                                 [dim]what to learn from[/dim]
 """
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command(no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
 app.command(no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
+app.add_typer(datasets.app, name="datasets")
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ import typer
 from pointset.datasets.graph_formats import format_of
 from pointset.errors import FileFormatError
 
+_PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 MATRIX_HELP = "The matrix to decompose: laplacian, adjacency, normalized_adjacency or augmented."
 
 
@@ -44,6 +45,15 @@ def check_folder_of(path: Path, hint: str) -> None:
     """Refuse an output whose folder is missing before any work is done."""
     if not path.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.parent}; create it first", param_hint=hint)
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that could not be written before any work is done."""
+    check_folder_of(path, "--picture")
+    if path.suffix.lower() not in _PICTURE_SUFFIXES:
+        raise typer.BadParameter(
+            f"got {path.name!r}; expected a name that ends in {', '.join(_PICTURE_SUFFIXES)}", param_hint="--picture"
+        )
 
 
 def check_graph_suffix(path: Path, hint: str) -> None:

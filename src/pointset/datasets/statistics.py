@@ -46,7 +46,7 @@ class Column:
     name: str
     categories: int | None  # how many there are by the card; None where the column holds real numbers
     occurring: int | None  # how many of them occur
-    spread: Spread | None
+    spread: Spread | None  # of real numbers
     missing: int
 
 
@@ -157,7 +157,7 @@ def _columns(values: Any, spec: Spec, names: Sequence[str]) -> tuple[Column, ...
             name=name,
             categories=sizes[number] if number < len(sizes) else None,
             occurring=len(np.unique(column)) if number < len(sizes) else None,
-            spread=Spread.of(column),
+            spread=None if number < len(sizes) else Spread.of(column),
             missing=missing_in(column),
         )
         for number, (name, column) in enumerate(zip(column_names(names, len(columns)), columns, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ class Verification:
     title: str
     origin: str
     source: str
+    from_files: bool  # or made on the spot
     checks: tuple[Check, ...]
 
     @property
@@ -70,7 +70,7 @@ def verify(
     checks.append(reading)
     if dataset is not None:
         checks += content_checks(dataset)
-    return Verification(name, benchmark.card.title, found.origin, found.source.title, tuple(checks))
+    return Verification(name, benchmark.card.title, found.origin, found.source.title, bool(found.files), tuple(checks))
 
 
 def check_file(source: Source, file: Path) -> Check:
@@ -80,12 +80,14 @@ def check_file(source: Source, file: Path) -> Check:
     try:
         got = file_digest(file) if algorithm == "SHA-256" else _md5(file)
     except OSError as error:
-        return Check(what, f"cannot be read ({error.strerror})", stated[:12] or "a readable file", False)
+        return Check(what, "cannot be read", stated[:12] or "a readable file", False, str(error.strerror))
     found = f"{algorithm} {got[:12]}…"
     if not stated:
         return Check(what, found, "none is known", None)
-    note = "matches the known release" if got == stated.lower() else "differs from the known release: get it again"
-    return Check(what, found, f"{algorithm} {stated[:12].lower()}…", got == stated.lower(), note)
+    expected = f"{algorithm} {stated[:12].lower()}… (known release)"
+    if got == stated.lower():
+        return Check(what, found, expected, True)
+    return Check(what, found, expected, False, "changed, cut short, or another release: get it again")
 
 
 def _stated(source: Source, name: str) -> tuple[str, str]:
@@ -107,11 +109,7 @@ def _read(benchmark: Benchmark, found: Found, progress: bool | None) -> tuple[Da
     what = "everything can be read" if found.files else "everything can be made"
     try:
         table = found.source.read(found.files, show=progress)
-        dataset = assembled(benchmark, found, _no_digests(found.files), table)
+        dataset = assembled(benchmark, found, (), table)
     except (PointsetError, OSError) as error:
-        return None, Check(what, str(error), "yes", False)
+        return None, Check(what, "no", "yes", False, str(error))
     return dataset, Check(what, "yes", "yes", True)
-
-
-def _no_digests(files: Sequence[Path]) -> tuple[str, ...]:
-    return tuple("" for _ in files)  # they go into the record of a run; nothing is recorded here

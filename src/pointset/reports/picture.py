@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
-from pointset.errors import FileFormatError, GraphError, MissingExtraError
-from pointset.files import replacing
+from pointset.errors import GraphError
 from pointset.points.point_set import PointSet
-
-_FORMATS = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
-# Without the time of writing, so that the same points give the same file.
-_METADATA: dict[str, dict[str, str | None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+from pointset.reports.picture_files import check_picture_file, save_picture
 
 
 def draw_points(points: PointSet, path: str | Path, *, title: str | None = None) -> None:
@@ -33,26 +28,9 @@ def draw_points(points: PointSet, path: str | Path, *, title: str | None = None)
         FileFormatError: the name ends in something else, or its folder does not exist.
         GraphError: the eigenpairs contain NaN or infinity.
     """
-    target = Path(path)
-    file_format = _format_of(target)
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError(
-            "drawing needs matplotlib, which is not installed. Install it with: pip install 'pointset[report]'"
-        )
+    check_picture_file(path)
     from pointset.reports.drawing.composition import compose
 
     if not (torch.isfinite(points.eigenvalues).all() and torch.isfinite(points.eigenvectors).all()):
         raise GraphError("the eigenpairs contain NaN or infinity, so there is nothing to draw")
-    figure = compose(points, title)
-    with replacing(target) as temporary:
-        figure.savefig(temporary, format=file_format, metadata=_METADATA[file_format])
-
-
-def _format_of(path: Path) -> str:
-    if path.suffix.lower() not in _FORMATS:
-        raise FileFormatError(f"got {path.name!r}; expected a name that ends in {', '.join(_FORMATS)}")
-    if not path.parent.is_dir():
-        raise FileFormatError(f"cannot write {path}: there is no folder {path.parent}. Create it first")
-    if path.is_dir():
-        raise FileFormatError(f"cannot write {path}: it is a folder. Choose the name of a file in it")
-    return _FORMATS[path.suffix.lower()]
+    save_picture(compose(points, title), path)

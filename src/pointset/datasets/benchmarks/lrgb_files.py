@@ -118,12 +118,16 @@ class LrgbFiles:
         if edges.dtype.kind not in "iu":
             raise FileFormatError(f"{file}: edge_index is of type {edges.dtype}; expected whole numbers")
         targets = as_features(f"{file}, y", y.reshape(len(y), -1), self.y)
+        # An image of one superpixel has a loop for want of edges; the Laplacian would refuse it.
+        kept = (edges[0] != 0) | (edges[1] != 0) | np.repeat(num_nodes != 1, num_edges)
+        owner = np.repeat(np.arange(len(num_edges)), num_edges)
+        num_edges = np.bincount(owner[kept], minlength=len(num_edges))
         return GraphTable(
             num_nodes=num_nodes,
             num_edges=num_edges,
-            edges=edges,
+            edges=edges[:, kept],
             x=as_features(f"{file}, x", x, self.node),
-            edge_attr=as_features(f"{file}, edge_attr", edge_attr, self.edge),
+            edge_attr=as_features(f"{file}, edge_attr", edge_attr, self.edge)[kept],
             y=targets.reshape(y.shape),
             y_of_nodes=self.y_of_nodes,
         )

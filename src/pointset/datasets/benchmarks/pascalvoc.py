@@ -41,7 +41,7 @@ _CARD = Card(
     notes=(
         "The paper's table counts each edge in both directions.",
         "Edges have the same features in both directions: they are those of an undirected graph.",
-        "Five images are one superpixel; the official files give it an edge to itself with zeros, which is kept.",
+        "Five images are one superpixel; the official files give it an edge to itself, which is left out.",
         "Columns are as published: colours below 1, coordinates in hundreds. LRGB's baselines take them so too.",
     ),
 )

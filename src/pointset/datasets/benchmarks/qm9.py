@@ -71,7 +71,7 @@ QM9 = Benchmark(
             "Energies are in eV (1 Hartree = 27.211386246 eV, as in PyG). The paper's tables print their units too "
             "small by 10^3: for meV read eV, for 10^-2 meV read 10^-2 eV.",
             "The paper's text speaks of 13 properties; its tables have these 12.",
-            "What atom_reference=True subtracts: pointset.datasets.benchmarks.qm9.atom_reference_energies(x, num_nodes).",
+            "atom_reference_energies(x, num_nodes) of pointset.datasets.benchmarks.qm9 gives what atom_reference subtracts.",
         ),
     ),
     (

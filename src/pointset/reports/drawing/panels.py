@@ -28,11 +28,11 @@ def draw_graph(axes: Axes, scene: Scene) -> None:
         return
     positions, loops = scene.drawing.positions, scene.drawing.loops
     scale = _frame(axes, positions, smallest=0.8)
-    area = _marker_area(positions * scale)
+    area = marker_area(positions * scale)
     _draw_edges(axes, positions, scene.drawing)
     rings: dict[str, Any] = {"facecolors": "none", "edgecolors": QUIET, "zorder": 2, "clip_on": False}
     axes.scatter(positions[loops, 0], positions[loops, 1], s=2.4 * area, **rings)
-    _draw_nodes(axes, positions, NODES(scene.shade), np.full(len(positions), area))
+    draw_nodes(axes, positions, NODES(scene.shade), np.full(len(positions), area))
     if len(positions) <= _LABELLED and area >= _LABEL_AREA:
         for node, (x, y) in enumerate(positions):
             style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 10.5, "zorder": 4}
@@ -53,7 +53,7 @@ def draw_points_in_space(axes: Axes, scene: Scene) -> None:
     colours = NODES(scene.shade[order])
     colours[:, :3] += (1 - colours[:, :3]) * (0.45 * (1 - near[order]))[:, None]
     area = float(np.clip(5000 / len(near), 26, 190))
-    _draw_nodes(axes, page[order], colours, area * (0.5 + 0.9 * near[order]))
+    draw_nodes(axes, page[order], colours, area * (0.5 + 0.9 * near[order]))
 
 
 def draw_points_on_plane(axes: Axes, scene: Scene) -> None:
@@ -68,10 +68,11 @@ def draw_points_on_plane(axes: Axes, scene: Scene) -> None:
         axes.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
     if isinstance(scene.drawing, Drawing):
         _draw_edges(axes, points, scene.drawing)
-    _draw_nodes(axes, points, NODES(scene.shade), np.full(n, 190.0))
+    draw_nodes(axes, points, NODES(scene.shade), np.full(n, 190.0))
 
 
-def _draw_nodes(axes: Axes, positions: Floats, colours: Floats, areas: Floats) -> None:
+def draw_nodes(axes: Axes, positions: Floats, colours: Floats, areas: Floats) -> None:
+    """Discs with a white rim, (n, 2) positions, (n, 3 or 4) colours, (n,) areas in square points."""
     rim = 1.2 if areas.max(initial=0.0) > 100 else 0.5
     style: dict[str, Any] = {"edgecolors": PAPER, "linewidths": rim, "zorder": 3, "clip_on": False}
     axes.scatter(positions[:, 0], positions[:, 1], s=areas, c=colours, **style)
@@ -100,7 +101,7 @@ def _frame(axes: Axes, positions: Floats, smallest: float = 0.0, margin: float =
     return 72 * float(axes.get_window_extent().width) / DPI / (2 * half)
 
 
-def _marker_area(positions: Floats) -> float:
+def marker_area(positions: Floats) -> float:
     """As large as neighbours leave room for, with positions in points."""
     if len(positions) < 2:
         return _LARGEST

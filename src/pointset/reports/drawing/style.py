@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from matplotlib.colors import LinearSegmentedColormap
 
+from pointset.reports.drawing.node_colours import SCALE
+
 INCHES, DPI = (16, 10), 100
 INK, QUIET, FAINT, HAIRLINE, PAPER = "#1d2733", "#5f6b78", "#b3bdc8", "#e1e6ec", "#ffffff"
 NEGATIVE, POSITIVE = "#2b6ca8", "#d9583b"
 WALLS = ["#f3f5f8", "#f8f9fb", "#edf0f4"]
-NODES = LinearSegmentedColormap.from_list("nodes", ["#31348b", "#2274a5", "#2a9d8f", "#8ab364", "#f0b84b", "#e4572e"])
+NODES = LinearSegmentedColormap.from_list("nodes", SCALE)
 SIGNED = LinearSegmentedColormap.from_list(
     "signed", ["#123f6d", NEGATIVE, "#a9cbe3", PAPER, "#f6bfa8", POSITIVE, "#8a2413"], N=257
 )  # an odd number of colours, so that zero is white
