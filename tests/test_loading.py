@@ -165,7 +165,7 @@ def test_nowhere_to_be_had_says_what_to_put_where(
         "pip install 'pointset[qm9]'",
     ):
         assert part in message
-    with pytest.raises(MissingDataError, match="Nothing was downloaded, as asked"):
+    with pytest.raises(MissingDataError, match="Downloading was not allowed"):
         datasets.load("tiny", download=False)
 
 

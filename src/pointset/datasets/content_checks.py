@@ -79,6 +79,19 @@ def _split(dataset: Dataset) -> Iterator[Check]:
             f"{count:,} {what}" for count, what in ((outside, "that are not there"), (twice, "twice")) if count
         )
         yield Check("split: every graph in at most one part", wrong or "yes", "yes", not wrong)
+        if not wrong:
+            yield from _leaks(dataset)
+
+
+def _leaks(dataset: Dataset) -> Iterator[Check]:
+    """Published splits have leaks; that is worth knowing, but nothing that differs."""
+    from pointset.datasets.splits import find_leaks
+
+    report = find_leaks(dataset.arrays, dataset.split)
+    for (seen, scored), count in report.counts.items():
+        if size := report.sizes[scored]:
+            found = f"{count:,} of {size:,} ({100 * count / size:.1f} %)" if count else "none"
+            yield Check(f"graphs of {scored} that are also in {seen}", found, "none", None if count else True)
 
 
 def _features(owner: str, values: Any, spec: Spec, names: tuple[str, ...]) -> Iterator[Check]:

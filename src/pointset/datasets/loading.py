@@ -71,9 +71,11 @@ def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bo
             cache_folder() / "prepared" / f"{name}-{key}.safetensors",
             lambda: found.source.read(found.files, show=show),
         )
-    except (FileFormatError, MissingExtraError):
+    except MissingExtraError:
         raise
     except PointsetError as error:
+        if isinstance(error, FileFormatError) and any(file.name in str(error) for file in found.files):
+            raise
         files = ", ".join(str(file) for file in found.files)
         raise FileFormatError(f"{name} cannot be read from {files}: {error}") from error
 

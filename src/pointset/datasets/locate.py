@@ -108,7 +108,7 @@ def _what_to_do(benchmark: Benchmark, folder: Path | None, failures: list[str], 
     lines = [f"the files of {name} are not on this machine (looked in {looked} and in the cache {cache_folder()})."]
     lines += [f"Download failed: {failure}." for failure in failures]
     if not download and any(source.downloads for source in benchmark.sources):
-        lines.append("Nothing was downloaded, as asked.")
+        lines.append("Downloading was not allowed.")
     ways = []
     for source in benchmark.sources:
         if source.places:

@@ -58,6 +58,20 @@ def _counted(num_nodes: Array, num_edges: Array, edges: Array, show: bool | None
     return GraphTable(num_nodes, num_edges, edges, y=counts.astype(np.float32), y_of_nodes=True)
 
 
+_MEANING = {
+    "path": "paths with {} edges that start at the node",
+    "cycle": "cycles of {} nodes through the node",
+    "tailed-triangle": "triangles with a tail that ends at the node",
+    "chordal-cycle": "4-cycles through the node with a chord between its two neighbours",
+    "triangle-rectangle": "triangles on a side of a 4-cycle; the node is the corner that is not on that side",
+}
+
+
+def _target(name: str) -> Target:
+    size, _, kind = name.partition("-")
+    return Target(name, meaning=_MEANING[name if name in _MEANING else kind].format(size))
+
+
 def _card(name: str, title: str, split: str, source: str) -> Card:
     return Card(
         name=name,
@@ -66,7 +80,7 @@ def _card(name: str, title: str, split: str, source: str) -> Card:
         "n random edges were removed. Predict for each node how many substructures it is the root of.",
         level=Level.NODE,
         task=Task.REGRESSION,
-        targets=tuple(Target(structure, meaning=_MEANING[structure.split("-")[-1]]) for structure in SUBSTRUCTURES),
+        targets=tuple(map(_target, SUBSTRUCTURES)),
         metric=Metric.MAE,
         split=split,
         split_sizes={"train": 1_500, "val": 1_000, "test": 2_500},
@@ -82,13 +96,6 @@ def _card(name: str, title: str, split: str, source: str) -> Card:
         ),
     )
 
-
-_MEANING = {
-    "path": "paths with so many edges that start at the node",
-    "cycle": "cycles of so many nodes through the node (a chordal cycle: the node is a corner of degree 2)",
-    "triangle": "triangles with a tail that ends at the node",
-    "rectangle": "a triangle on a side of a rectangle; the node is the triangle's apex",
-}
 
 COUNTING = Benchmark(
     _card("counting", "Counting, generated", f"random 0.3 / 0.2 / 0.5, seed {_SEED}", "made here"),

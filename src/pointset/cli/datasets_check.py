@@ -1,0 +1,173 @@
+"""``pointset datasets check``: whether a table of molecules, or graph files, can be learned from, and what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pointset.cli.messages import counted, load_torch, reported_errors, say, show_error, show_problems
+from pointset.cli.options import check_folder_of, is_given
+
+if TYPE_CHECKING:
+    from pointset.datasets.dataset import Dataset
+    from pointset.datasets.own.rejected import Rejected
+
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset datasets check solubility.csv              [dim]SMILES and all numbers[/dim]
+  pointset datasets check tox.csv --smiles mol --target NR-AR --target SR-p53
+  pointset datasets check tox.csv --rejected bad.csv  [dim]keep the bad rows[/dim]
+  pointset datasets check proteins/ --table classes.csv --task multi-class
+
+[bold]Files[/bold]
+  Tables of SMILES: .csv, .tsv, .smi, also .gz. Graphs: all that `pointset
+  convert` reads; targets are y in the files, or columns of --table, whose
+  column 'graph' holds the name of the graph or its number from 0.
+"""
+
+_MOST_NODES_DRAWN = 200
+_ONLY_MOLECULES = ("smiles", "no_header", "hydrogens")
+_ONLY_GRAPHS = ("table", "level")
+
+
+def check(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table of SMILES, a graph file or a folder of them.")],
+    smiles: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of SMILES: its name, or its number from 0.")
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to predict; may be repeated. By default all with numbers."),
+    ] = None,
+    table: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Targets of graphs, a row for each.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="TASK", help="regression, binary, multi-class or multi-label.")
+    ] = None,
+    level: Annotated[str | None, typer.Option(metavar="LEVEL", help="Targets of graphs: graph or node.")] = None,
+    split: Annotated[
+        str, typer.Option(metavar="HOW", help="random, stratified, scaffold, column:NAME or a file.")
+    ] = "random",
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the split.")] = 0,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is a row already.")] = False,
+    hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Hydrogens are nodes too.")] = False,
+    max_rejected: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="How many rows may be bad; 1 for any.")
+    ] = 0.1,
+    rejected: Annotated[
+        Path | None, typer.Option(metavar="OUT.csv", help="Write the bad rows with their reasons.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Read your own data, and say what is in it and what is wrong with it.
+
+    Every bad row is reported with its line and the reason. The exit code is 1 where more rows are bad than
+    --max-rejected allows.
+    """
+    with reported_errors():
+        if rejected is not None:
+            _check_output(rejected, [file, *([] if table is None else [table])])
+        from pointset.datasets.own.kinds import holds_molecules
+
+        molecules = holds_molecules(file)
+        _check_usage(context, molecules=molecules)
+        load_torch()
+        options: dict[str, Any] = {"task": task, "split": split, "seed": seed, "max_rejected": max_rejected}
+        if molecules:
+            options |= {"smiles": smiles, "targets": target, "header": not no_header, "hydrogens": hydrogens}
+        else:
+            options |= {"targets": table, "columns": target, "level": level}
+        dataset = _read(file, options, molecules=molecules, rejected=rejected)
+        _print(dataset, as_json=as_json)
+
+
+def _check_output(path: Path, inputs: Sequence[Path]) -> None:
+    check_folder_of(path, "--rejected")
+    if path.exists() and any(one.exists() and path.samefile(one) for one in inputs):
+        raise typer.BadParameter("the bad rows would replace the data; choose another name", param_hint="--rejected")
+
+
+def _check_usage(context: typer.Context, *, molecules: bool) -> None:
+    """Refuse options that would have no effect."""
+    others, kind = (_ONLY_GRAPHS, "a table of molecules") if molecules else (_ONLY_MOLECULES, "graphs")
+    for option in others:
+        if is_given(context, option):
+            raise typer.BadParameter(f"the file holds {kind}; leave --{option.replace('_', '-')} out")
+
+
+def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Path | None) -> Dataset:
+    from pointset.datasets.own import graph_files, smiles_csv
+    from pointset.datasets.own.rejected import TooManyRejectedError
+
+    try:
+        dataset = smiles_csv(file, **_by_number(file, options)) if molecules else graph_files(file, **options)
+    except TooManyRejectedError as error:
+        _keep(rejected, error.rejected)
+        first, *rest = str(error).splitlines()
+        show_error(first)
+        for line in rest:
+            say(line, style="yellow")
+        raise typer.Exit(1) from None
+    _keep(rejected, dataset.rejected)
+    return dataset
+
+
+def _by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Columns that are not named like that, but are whole numbers, are meant by number."""
+    from pointset.datasets.own.csv_rows import CsvFile
+
+    header = CsvFile(file, header=options["header"]).header
+
+    def column(text: str) -> str | int:
+        return int(text) if text not in header and text.isascii() and text.isdigit() else text
+
+    smiles, targets = options["smiles"], options["targets"]
+    return options | {
+        "smiles": None if smiles is None else column(smiles),
+        "targets": None if targets is None else [column(text) for text in targets],
+    }
+
+
+def _keep(path: Path | None, rejected: Sequence[Rejected]) -> None:
+    if path is not None:
+        from pointset.datasets.own.rejected import write_rejected
+
+        write_rejected(path, rejected)
+        say(f"{counted(len(rejected), 'bad row')} written to {path}")
+
+
+def _print(dataset: Dataset, *, as_json: bool) -> None:
+    from pointset.cli.datasets_show import described, show_dataset
+    from pointset.datasets.graph_files.screening import Problem
+    from pointset.datasets.sources import Benchmark
+    from pointset.datasets.splits import find_leaks
+
+    itself = Benchmark(dataset.card, ())
+    leaks = find_leaks(dataset.arrays, dataset.split)
+    if as_json:
+        content = described(itself, dataset) | {
+            "rejected": [dataclasses.asdict(one) for one in dataset.rejected],
+            "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in leaks.counts.items()],
+        }
+        typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    show_dataset(itself, dataset, _drawn(dataset))
+    show_problems([Problem(f"{one.place} {one.row}", one.reason) for one in dataset.rejected])
+    if leaks.found:
+        say(f"The split leaks: {leaks}", style="yellow")
+    unit = "row" if dataset.smiles is not None else "graph"
+    total = len(dataset) + sum(one.place in ("line", "graph") for one in dataset.rejected)  # not rows of --table
+    say(f"{len(dataset):,} of {counted(total, unit)} can be used", style="yellow" if dataset.rejected else "green")
+
+
+def _drawn(dataset: Dataset) -> list[int]:
+    """Three graphs that are small enough to be drawn in a terminal."""
+    from pointset.cli.dataset_portraits import chosen_graphs
+
+    sizes = dataset.arrays.num_nodes
+    return [number for number in chosen_graphs(sizes, 3, 0) if sizes[number] <= _MOST_NODES_DRAWN]

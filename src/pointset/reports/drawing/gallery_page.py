@@ -1,0 +1,135 @@
+"""Puts several graphs on one page, with one legend. Needs matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from pointset.reports.drawing.gallery_keys import draw_keys, keys_of
+from pointset.reports.drawing.layout import Floats
+from pointset.reports.drawing.panels import draw_nodes, marker_area
+from pointset.reports.drawing.style import DPI, FAINT, INK, PAPER, QUIET
+from pointset.reports.portraits import Legend, Portrait, colouring_of, positions_of
+
+_PANEL, _LOWEST = 4.0, 1.2  # inches: the width of the space for a graph, and its least height
+_MARGIN, _HEAD, _TITLE = 0.45, 0.6, 0.7  # inches: around the page, above all graphs, above each
+_LONGEST_LINE = 40  # characters above a graph
+_MOST_NODES = 1000  # beyond it is a blot
+_SMALLER = 0.5  # markers of the one-graph picture would crowd this one
+_AROUND = 1.15  # space around a graph, in terms of its size
+_MANY_LINES = 4000  # edges from which vector formats get them as pixels, so that the file stays small
+
+
+def compose_gallery(portraits: Sequence[Portrait], heading: str, legend: Legend) -> Figure:
+    """The whole page; its size follows the number of graphs and the height of each row."""
+    columns = _columns(len(portraits))
+    places = [positions_of(one.graph) if one.graph.num_nodes <= _MOST_NODES else np.zeros((0, 2)) for one in portraits]
+    heights = [max(map(_height, places[start : start + columns])) for start in range(0, len(places), columns)]
+    colouring = colouring_of(portraits, legend.node_names)
+    widths = _edge_widths(portraits)
+    wide = 2 * _MARGIN + columns * _PANEL
+    keys = keys_of(colouring, widths, legend, wide - 2 * _MARGIN)
+    high = 2 * _MARGIN + _HEAD + sum(heights) + len(heights) * _TITLE + sum(key.height for key in keys)
+    figure = Figure(figsize=(wide, high), dpi=DPI, facecolor=PAPER)
+    _write_heading(figure, heading)
+    for index, portrait in enumerate(portraits):
+        row, column = divmod(index, columns)
+        left, top = _MARGIN + column * _PANEL, high - _MARGIN - _HEAD - sum(heights[:row]) - row * _TITLE
+        _write_title(figure, left, top, portrait)
+        space = (left / wide, (top - _TITLE - heights[row]) / high, _PANEL / wide, heights[row] / high)
+        _draw(figure.add_axes(space), portrait, places[index], colouring.colours[index], widths)
+    draw_keys(figure, keys, _MARGIN)
+    return figure
+
+
+def _columns(count: int) -> int:
+    """Up to three in a row; then rows that are about as full as each other, on a page wider than high."""
+
+    def badness(columns: int) -> float:
+        rows = math.ceil(count / columns)
+        return (rows * columns - count) / count + abs(math.log(columns / rows / 1.5))
+
+    return count if count <= 3 else min(range(2, count + 1), key=badness)
+
+
+def _height(positions: Floats) -> float:
+    """Inches that a drawing needs where it is as wide as its space, or as high as that is wide."""
+    half = _half(positions)
+    return max(_PANEL * float(half[1] / half.max()), _LOWEST)
+
+
+def _half(positions: Floats) -> Floats:
+    """(2,) half the width and half the height of the space that a drawing takes, in edge lengths."""
+    size = np.ptp(positions, axis=0) if len(positions) else np.zeros(2)
+    least = np.array([1.2, 0.5])  # a single node is not as large as the page
+    return np.asarray(np.maximum(_AROUND * size / 2, np.maximum(size / 2 + 0.25, least)))
+
+
+def _write_heading(figure: Figure, heading: str) -> None:
+    wide, high = figure.get_size_inches()
+    text = " ".join(heading.split())
+    fitting = (wide - 2 * _MARGIN) * 72 / (0.62 * max(len(text), 1))  # a bold letter is about 0.62 of its size wide
+    style: dict[str, Any] = {"fontsize": min(22.0, fitting), "weight": "bold", "color": INK, "parse_math": False}
+    figure.text(_MARGIN / wide, 1 - (_MARGIN + 0.3) / high, text, **style)
+
+
+def _write_title(figure: Figure, left: float, top: float, portrait: Portrait) -> None:
+    """Two lines at a place given in inches."""
+    wide, high = figure.get_size_inches()
+    for text, size, weight, colour, below in (
+        (portrait.title, 13.5, "bold", INK, 0.25),
+        (portrait.caption, 11.5, "normal", QUIET, 0.52),
+    ):
+        style: dict[str, Any] = {"fontsize": size, "weight": weight, "color": colour, "parse_math": False}
+        figure.text(left / wide, (top - below) / high, _clipped(text), **style)
+
+
+def _clipped(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + "…"
+
+
+def _draw(axes: Axes, portrait: Portrait, positions: Floats, colours: Floats, widths: dict[int, float]) -> None:
+    axes.set_axis_off()
+    graph = portrait.graph
+    if not len(positions):
+        message = "no nodes" if not graph.num_nodes else f"{graph.num_nodes:,} nodes\nare too many to draw"
+        axes.text(0.5, 0.5, message, color=QUIET, fontsize=13, ha="center", va="center", linespacing=1.5)
+        return
+    inches = _frame(axes, positions)
+    area = marker_area(positions * inches * 72) * _SMALLER
+    count = graph.edges.shape[1]
+    base = float(np.clip(14 / np.sqrt(max(count, 1)), 0.4, 1.6))
+    factors = np.ones(count) if portrait.edge_values is None else np.array([widths[v] for v in portrait.edge_values])
+    thickness = np.minimum(base * factors, 0.7 * np.sqrt(area) * factors / max(widths.values(), default=1.0))
+    lines = LineCollection(list(positions[graph.edges.T]), linewidths=thickness, colors=FAINT, zorder=1)
+    lines.set_rasterized(count > _MANY_LINES)
+    axes.add_collection(lines)
+    loops = positions[graph.edges[0][graph.edges[0] == graph.edges[1]]]
+    ring: dict[str, Any] = {"facecolors": "none", "edgecolors": QUIET, "zorder": 2, "clip_on": False}
+    axes.scatter(loops[:, 0], loops[:, 1], s=3.5 * area, **ring)
+    draw_nodes(axes, positions, colours, np.full(len(positions), area))
+
+
+def _frame(axes: Axes, positions: Floats) -> float:
+    """Equal scales in both directions, the drawing in the middle; returns how many inches one unit is."""
+    space = axes.get_window_extent()
+    size = np.array([space.width, space.height]) / DPI
+    middle = (positions.min(0) + positions.max(0)) / 2
+    inches = float((size / (2 * _half(positions))).min())
+    low, high = middle - size / (2 * inches), middle + size / (2 * inches)
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    return inches
+
+
+def _edge_widths(portraits: Sequence[Portrait]) -> dict[int, float]:
+    """How much wider than the thinnest an edge of each value is; the same in all graphs."""
+    values = [portrait.edge_values for portrait in portraits if portrait.edge_values is not None]
+    present = np.unique(np.concatenate(values)) if values else np.zeros(0, dtype=np.int64)
+    return {int(value): float(width) for value, width in zip(present, np.linspace(1, 3.2, len(present)), strict=True)}
