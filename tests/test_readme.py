@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -69,12 +70,40 @@ def test_the_model_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "total" in capsys.readouterr().out
 
 
-def test_the_guide_to_encoders_runs() -> None:
-    guide = (REPOSITORY / "docs" / "encoders.md").read_text()
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL):
+def run_guide(name: str) -> dict[str, Any]:
+    """Run the python blocks of a page one after the other; gives the names that they leave."""
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / name).read_text(), flags=re.DOTALL):
         exec(block, names)
-    assert len(names["seen"].attention) == 4  # type: ignore[attr-defined]
+    return names
+
+
+def test_the_guide_to_encoders_runs() -> None:
+    assert len(run_guide("encoders.md")["seen"].attention) == 4
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POINTSET_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_guide_to_datasets_runs(empty_folder: Path) -> None:
+    names = run_guide("datasets.md")
+    assert len(names["tenfold"]) == 10
+    assert names["same"]["train"].tolist() == names["data"].split["train"].tolist()
+
+
+def test_the_guide_to_own_data_runs(empty_folder: Path) -> None:
+    names = run_guide("own_data.md")
+    assert names["predictions"].shape[1] == 1
+    assert names["shapes"].card.classes == ("cycle", "path")
+
+
+def test_the_guide_to_datasets_names_all_of_them() -> None:
+    guide = (REPOSITORY / "docs" / "datasets.md").read_text()
+    assert [name for name in pointset.datasets.names() if f"`{name}`" not in guide] == []
 
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:

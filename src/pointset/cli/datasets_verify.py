@@ -107,5 +107,5 @@ def _verdict(done: Verification) -> Text:
     if differing := outcomes.count(False):
         return Text(f"✗ {done.name}: {differing} of {len(outcomes)} differ", style="bold red")
     open_questions = outcomes.count(None)
-    rest = f"; {open_questions} had nothing to be compared with" if open_questions else ""
+    rest = f"; {open_questions} for your information (·)" if open_questions else ""
     return Text(f"✓ {done.name}: nothing differs{rest}", style="green")
