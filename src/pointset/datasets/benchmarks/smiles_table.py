@@ -28,10 +28,8 @@ def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) 
     from pointset.datasets.molecules.many import Unreadable, read_many
     from pointset.datasets.molecules.reader import OGB_READER
 
-    # One process: others would run the user's script again, which breaks it unless it guards its main part, and a call
-    # of load() must not ask for that.
     molecules = []
-    for row, molecule in enumerate(read_many(smiles, OGB_READER, workers=1, progress=show), start=1):
+    for row, molecule in enumerate(read_many(smiles, OGB_READER, progress=show), start=1):
         if isinstance(molecule, Unreadable):
             raise FileFormatError(f"{place}, row {row}: {molecule.reason}")
         molecules.append(molecule)

@@ -79,8 +79,8 @@ def _joined(tables: Sequence[GraphTable]) -> GraphTable:
 class _Counted(io.RawIOBase):
     """A file that tells a progress bar what was read of it."""
 
-    def __init__(self, file: IO[bytes], advance: Advance):
-        self._file, self._advance = file, advance
+    def __init__(self, file: IO[bytes], name: str, advance: Advance):
+        self._file, self.name, self._advance = file, name, advance
 
     def readable(self) -> bool:
         return True
@@ -103,12 +103,12 @@ def _molecules(member: Member, advance: Advance) -> list[Any]:
     from pointset.datasets.unpickling import read_pickle
 
     try:
-        with member.open() as stored, io.BufferedReader(_Counted(stored, advance), _BLOCK) as file:
+        with member.open() as stored, io.BufferedReader(_Counted(stored, str(member), advance), _BLOCK) as file:
             content = read_pickle(file)
             while file.read(_BLOCK):  # the zip's checksum is compared at the end of the file
                 pass
-    except FileFormatError as error:
-        raise FileFormatError(str(error).replace("the file", str(member), 1)) from None
+    except FileFormatError:
+        raise
     except Exception as error:  # what zipfile makes of a damaged member
         raise FileFormatError(f"{member} is damaged ({error}); get it again") from None
     if not isinstance(content, list) or not content:
@@ -146,7 +146,18 @@ def _fields(place: str, molecule: Any) -> tuple[Array, Array, Array]:
             f"{place}: atom_type has shape {atom_type.shape}, bond_type {matrix.shape}, the target {target.shape}; "
             "expected (n,), (n, n) and one number"
         )
-    return atom_type, matrix, target.reshape(1)
+    return _whole(f"{place}, atom_type", atom_type), _whole(f"{place}, bond_type", matrix), target.reshape(1)
+
+
+def _whole(place: str, array: Array) -> Array:
+    """Whole numbers, also where they are stored as real ones: PyG converts them too."""
+    if array.dtype.kind != "f":
+        return array
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.int64)
+    if not np.array_equal(whole, array):
+        raise FileFormatError(f"{place}: got numbers with fractions; expected whole ones")
+    return whole
 
 
 def _read_index(path: Path, count: int) -> list[int]:

@@ -70,7 +70,9 @@ def as_data(graph: Graph) -> Data:
 def _loaded(path: Path) -> Any:
     name = shown_name(path)
     _check_archive(path)
-    with torch.serialization.safe_globals(_SAFE):
+    # safe_globals forgets all that it was given, so it must not be given what PyG itself made known to torch
+    unknown = [kind for kind in _SAFE if kind not in torch.serialization.get_safe_globals()]
+    with torch.serialization.safe_globals(unknown):
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # whatever a forged pickle provokes

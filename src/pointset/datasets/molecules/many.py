@@ -1,0 +1,121 @@
+"""Many SMILES at once: on all cores, in order, and never stopped by a bad one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import current_process, get_context
+from types import ModuleType
+from typing import TypeVar
+
+from pointset.datasets.molecules.molecule import MoleculeError
+from pointset.datasets.molecules.rdkit_guard import require_rdkit
+from pointset.errors import PointsetError
+from pointset.progress import progress_bar
+
+Result = TypeVar("Result")
+_CHUNK = 200  # SMILES handed to a worker at a time: about 0.1 s of work, so Ctrl-C does not wait long
+_WORTH_ANOTHER_PROCESS = 4_000  # SMILES for each worker, else starting one (1 s) is no gain
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands in the place of a molecule that could not be read."""
+
+    reason: str
+
+
+def read_many(
+    smiles: Sequence[str],
+    read: Callable[[str], Result],
+    *,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> list[Result | Unreadable]:
+    """``[read(s) for s in smiles]``, with an :class:`Unreadable` wherever ``read`` raises a :class:`MoleculeError`.
+
+    Args:
+        smiles: one text for each molecule.
+        read: a :class:`MoleculeReader`, :func:`read_zinc_molecule`, :func:`penalized_logp` or another function that can
+            be pickled.
+        workers: processes to share the work; None takes one for each core, and one only where the work is small. The
+            result is the same for any number.
+        progress: shows a bar; None shows it on a terminal.
+    """
+    require_rdkit()
+    chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
+    work = partial(_read_chunk, read)
+    results: list[Result | Unreadable] = []
+    with progress_bar("molecules", len(smiles), show=progress) as advance:
+        for chunk in _in_order(work, chunks, _choose_workers(len(smiles), workers)):
+            results += chunk
+            advance(len(chunk))
+    return results
+
+
+def _choose_workers(number: int, workers: int | None) -> int:
+    if workers is not None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+            raise PointsetError(
+                f"got workers={workers!r}; expected a whole number of at least 1, or None for all cores"
+            )
+        return workers
+    if current_process().daemon:  # inside a worker of somebody else's, which may have none of its own
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, number // _WORTH_ANOTHER_PROCESS))
+
+
+def _read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Result | Unreadable]:
+    results: list[Result | Unreadable] = []
+    for one in smiles:
+        try:
+            results.append(read(one))
+        except MoleculeError as error:
+            results.append(Unreadable(str(error)))
+    return results
+
+
+Chunk = TypeVar("Chunk")
+ChunkResult = TypeVar("ChunkResult")
+
+
+def _in_order(work: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
+    """``map(work, chunks)``, shared by ``workers`` processes."""
+    if workers == 1 or len(chunks) <= 1:
+        yield from map(work, chunks)
+        return
+    # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=_leave_ctrl_c_to_parent)
+    try:
+        with _main_left_alone():
+            results = pool.map(work, chunks)  # starts the processes
+        yield from results
+    except BrokenProcessPool:
+        raise PointsetError("a worker process ended while it read molecules (out of memory?); try workers=1") from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _main_left_alone() -> Iterator[None]:
+    """Workers need nothing of the user's script. Spawning would run it again in each of them, which breaks scripts
+    without ``if __name__ == "__main__":``.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+def _leave_ctrl_c_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
