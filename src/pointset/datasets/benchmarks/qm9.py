@@ -71,7 +71,7 @@ QM9 = Benchmark(
             "Energies are in eV (1 Hartree = 27.211386246 eV, as in PyG). The paper's tables print their units too "
             "small by 10^3: for meV read eV, for 10^-2 meV read 10^-2 eV.",
             "The paper's text speaks of 13 properties; its tables have these 12.",
-            "atom_reference_energies(x, num_nodes) of pointset.datasets.benchmarks.qm9 gives what atom_reference subtracts.",
+            "What atom_reference subtracts: pointset.datasets.benchmarks.qm9_targets.atom_reference_energies.",
         ),
     ),
     (
@@ -97,7 +97,18 @@ QM9 = Benchmark(
             downloads=(Download("https://data.pyg.org/datasets/qm9_v3.zip", "qm9_v3.zip"),),
             note=_PYG_NOTE,
         ),
-        Source("package qm9pack", read_package, package=PACKAGE, extra="qm9", note="bonds need RDKit: pointset[chem]"),
+        Source(
+            "package qm9pack",
+            read_package,
+            package=PACKAGE,
+            extra="qm9",
+            sha256={  # of version 1.0.3
+                "qm9_part1.csv": "19f0a5d595462d52cd82eef3370f3e9eb55a1f52cb14985657200349568deff3",
+                "qm9_part2.csv": "2bca113fdc0b28a13563c80ed9b240e934f3da6c64c64fe74ddb4f0f36036e61",
+                "qm9_part3.csv": "9c5efb5733d2af149db8d95d36ff198b4ffed12d9f7b344220a1e5877d5c6a43",
+            },
+            note="the bonds need RDKit: pip install 'pointset[chem]'",
+        ),
     ),
     default_split=random_parts,
     adjust=with_atom_reference,

@@ -9,7 +9,7 @@ determined from the positions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from pointset.datasets.table import Array
 from pointset.errors import FileFormatError
 from pointset.progress import track
 
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
 _LONGEST = 1.3  # of the sum of covalent radii. The longest bond of QM9 has 1.29, a wrong order at least 1.39
 _RADII = np.zeros(10)  # covalent radii in Å, by atomic number
 _RADII[[1, 6, 7, 8, 9]] = 0.31, 0.76, 0.71, 0.66, 0.57
+_LONGEST_SMILES = 1000  # characters; RDKit takes minutes for very long ones, and QM9 has none with more than 50
 _SYMBOLS = {number: symbol for symbol, number in ELEMENTS.items()}
 _KINDS = {1.0: 1, 2.0: 2, 3.0: 3, 1.5: 4}  # RDKit's order of a bond → 1 single, 2 double, 3 triple, 4 aromatic
 
@@ -82,7 +86,7 @@ def written(smiles: str) -> Written:
     """
     from rdkit import Chem
 
-    mol = Chem.MolFromSmiles(smiles)
+    mol = Chem.MolFromSmiles(smiles) if len(smiles) <= _LONGEST_SMILES else None
     if mol is None:
         raise FileFormatError(f"{smiles[:60]!r} is not the SMILES of a molecule")
     numbers: list[int] = []
@@ -97,11 +101,17 @@ def written(smiles: str) -> Written:
         numbers += [1] * in_brackets
         later += [place[-1]] * (atom.GetTotalNumHs() - in_brackets)
     hydrogens += [(atom, len(numbers) + number, 1) for number, atom in enumerate(later)]
-    bonds = [
-        (place[bond.GetBeginAtomIdx()], place[bond.GetEndAtomIdx()], _KINDS[bond.GetBondTypeAsDouble()])
-        for bond in mol.GetBonds()
-    ]
+    bonds = [(place[one], place[other], kind) for one, other, kind in _bonds(mol)]
     return Written(numbers + [1] * len(later), bonds + hydrogens)
+
+
+def _bonds(mol: Mol) -> list[tuple[int, int, int]]:
+    kinds = [_KINDS.get(bond.GetBondTypeAsDouble(), 0) for bond in mol.GetBonds()]
+    if 0 in kinds:
+        raise FileFormatError("a molecule has a bond that is not single, double, triple or aromatic")
+    return [
+        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), kind) for bond, kind in zip(mol.GetBonds(), kinds, strict=True)
+    ]
 
 
 def _fits(molecule: Written, atomic_numbers: Array, pos: Array) -> bool:
@@ -127,8 +137,6 @@ def _in_space(smiles: str, atomic_numbers: Array, pos: Array) -> list[tuple[int,
     try:
         mol = Chem.MolFromXYZBlock(f"{len(atomic_numbers)}\n\n{atoms}")
         rdDetermineBonds.DetermineBonds(mol, charge=0)
-        return [
-            (one.GetBeginAtomIdx(), one.GetEndAtomIdx(), _KINDS[one.GetBondTypeAsDouble()]) for one in mol.GetBonds()
-        ]
-    except (ValueError, RuntimeError, KeyError, AttributeError):  # no bonds satisfy all valences
+        return _bonds(mol)
+    except (ValueError, RuntimeError):  # no bonds satisfy all valences
         raise FileFormatError(f"the atoms of {smiles[:60]!r} do not lie as its SMILES says") from None
