@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -285,6 +286,26 @@ def test_graphs_that_make_no_sense_name_the_dataset_and_the_file(
     offer(Source("bad", read, places=(("tiny/count.txt",),)))
     with pytest.raises(FileFormatError, match=r"tiny cannot be read from .*count.txt: .*names a node outside"):
         datasets.load("tiny", folder_with(tmp_path / "data", "3"))
+
+
+def test_a_split_that_makes_no_sense_is_a_damaged_file(cache: Path, offer: partial[None], tmp_path: Path) -> None:
+    def read(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        return replace(read_count(files, show=show), split={"train": np.array([0, 1, 7])})
+
+    offer(Source("bad", read, places=(("tiny/count.txt",),)))
+    with pytest.raises(FileFormatError, match=r"tiny cannot be read from .*count.txt: .*7"):
+        datasets.load("tiny", folder_with(tmp_path / "data", "3"))
+
+
+def test_another_version_of_a_tool_reads_anew(
+    cache: Path, offer: partial[None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(replace(FOLDER, tools=("rdkit", "no-such-package")))
+    data = folder_with(tmp_path / "data", "3")
+    datasets.load("tiny", data)
+    monkeypatch.setattr("pointset.datasets.loading.version", lambda package: "another")
+    datasets.load("tiny", data)
+    assert len(list((cache / "prepared").iterdir())) == 2
 
 
 def test_rows_that_do_not_add_up_are_a_damaged_file() -> None:

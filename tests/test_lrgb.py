@@ -239,11 +239,11 @@ def test_a_damaged_zip_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data, slices: data.pop("y"), "val.pt has no y; expected x, edge_attr, edge_index, y with slices"),
+        (lambda data, slices: data.pop("y"), "val.pt has no y; expected x, edge_index, edge_attr, y with slices"),
         (lambda data, slices: slices.pop("x"), "val.pt has no x"),
         (lambda data, slices: slices["x"].sub_(1), "slices of x: got Tensor .* rise from 0"),
-        (lambda data, slices: slices["y"].mul_(2), "the slices of y do not fit the others"),
-        (lambda data, slices: slices["x"].mul_(2), "the slices of x do not fit the others"),
+        (lambda data, slices: slices["y"].mul_(2), "y and its slices do not fit the others"),
+        (lambda data, slices: slices["x"].mul_(2), "x and its slices do not fit the others"),
         (lambda data, slices: data.update(x=data["x"][:, :4]), "x has shape"),
         (
             lambda data, slices: data.update(x=torch.ones(1).expand(10**12, 9)),

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pointset.datasets.card import Card, Level
 from pointset.datasets.scale import TargetScale
-from pointset.datasets.table import GraphTable, Split
+from pointset.datasets.splits.parts import Split
+from pointset.datasets.table import GraphTable
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.graphs import FlatFeatures, GraphArrays

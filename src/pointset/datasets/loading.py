@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.locate import Found, obtain
 from pointset.datasets.prepared import file_digest, key_of, prepared
 from pointset.datasets.sources import Benchmark
+from pointset.datasets.splits import check_split
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, MissingExtraError, PointsetError, SpecError, did_you_mean
 from pointset.files import cache_folder
@@ -65,11 +67,11 @@ def assembled(
 
 def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bool | None) -> GraphTable:
     name = benchmark.card.name
-    key = key_of(name, found.source.title, *digests)
+    key = key_of(name, found.source.title, *digests, *map(_version, found.source.tools))
     try:
         return prepared(
             cache_folder() / "prepared" / f"{name}-{key}.safetensors",
-            lambda: found.source.read(found.files, show=show),
+            lambda: _with_checked_split(found.source.read(found.files, show=show)),
         )
     except MissingExtraError:
         raise
@@ -78,6 +80,17 @@ def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bo
             raise
         files = ", ".join(str(file) for file in found.files)
         raise FileFormatError(f"{name} cannot be read from {files}: {error}") from error
+
+
+def _with_checked_split(table: GraphTable) -> GraphTable:
+    return dataclasses.replace(table, split=check_split(table.split, len(table))) if table.split else table
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _check_options(benchmark: Benchmark, options: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.datasets.splits.parts import PARTS
 from pointset.datasets.table import Array, GraphTable
 from pointset.errors import PointsetError, StoreWarning
 from pointset.files import replacing
@@ -102,8 +103,7 @@ def read_table(path: Path) -> GraphTable:
 
 
 def _part_order(name: str) -> tuple[int, str]:
-    order = ("train", "val", "test")
-    return (order.index(name) if name in order else len(order), name)
+    return (PARTS.index(name) if name in PARTS else len(PARTS), name)
 
 
 def _narrow(array: Array) -> Array:

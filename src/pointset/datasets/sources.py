@@ -39,6 +39,7 @@ class Source:
         package: a pip package that carries the data, with the files in it.
         extra: the extra of pointset that installs the package.
         made_here: no file is needed.
+        tools: packages whose version changes what is read, such as RDKit; another version reads anew.
         sha256: known checksums, by file name; ``pointset datasets verify`` compares.
         note: what a user should know, e.g. that the official file is a pickle.
     """
@@ -50,6 +51,7 @@ class Source:
     package: tuple[str, ...] = ()  # the package's name, then files in it
     extra: str = ""
     made_here: bool = False
+    tools: tuple[str, ...] = ()
     sha256: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 

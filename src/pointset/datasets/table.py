@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pointset.datasets.splits.parts import PARTS, Split
 from pointset.errors import FileFormatError
 
 if TYPE_CHECKING:
     from pointset.points.graphs import GraphArrays
 
 Array = NDArray[Any]
-Split = dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def joined(tables: Sequence[GraphTable]) -> GraphTable:
     )
 
 
-def split_of_parts(sizes: Sequence[int], names: Sequence[str] = ("train", "val", "test")) -> Split:
+def split_of_parts(sizes: Sequence[int], names: Sequence[str] = PARTS) -> Split:
     """The split of graphs that stand part after part."""
     stops = np.cumsum(sizes)
     return {name: np.arange(stop - size, stop) for name, size, stop in zip(names, sizes, stops.tolist(), strict=True)}

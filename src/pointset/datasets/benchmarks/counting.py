@@ -15,7 +15,8 @@ from pointset.datasets.counting.substructures import SUBSTRUCTURES, count_many
 from pointset.datasets.prepared import key_of, prepared
 from pointset.datasets.sources import Benchmark, Source
 from pointset.datasets.splits import random_split
-from pointset.datasets.table import Array, GraphTable, Split
+from pointset.datasets.splits.parts import PARTS, Split
+from pointset.datasets.table import Array, GraphTable
 from pointset.errors import SpecError
 from pointset.files import cache_folder
 
@@ -49,7 +50,7 @@ def read_original(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     (path,) = files
     arrays = read_arrays(path, ("num_nodes", "num_edges", "edges", "train_idx", "val_idx", "test_idx"))
     table = _counted(arrays["num_nodes"], arrays["num_edges"], arrays["edges"].T, show)
-    split: Split = {name: arrays[f"{name}_idx"].astype(np.int64) for name in ("train", "val", "test")}
+    split: Split = {name: arrays[f"{name}_idx"].astype(np.int64) for name in PARTS}
     return dataclasses.replace(table, split=split)
 
 

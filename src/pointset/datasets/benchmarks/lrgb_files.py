@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from pointset.datasets.benchmarks.collated import read_collated
 from pointset.datasets.benchmarks.members import Member, members
-from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, counts_of, kind_of, width_of
+from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, kind_of, width_of
+from pointset.datasets.splits.parts import PARTS as PARTS
 from pointset.datasets.table import Array, GraphTable, joined, split_of_parts
 from pointset.errors import FileFormatError
 from pointset.specs import Categories, Reals
 
-PARTS = ("train", "val", "test")
 _LARGEST = 1 << 32  # bytes; PascalVOC-SP has 0.7 GB for training
 _FIELDS = ("x", "edge_attr", "edge_index", "y")  # the order of a raw tuple
 
@@ -58,12 +59,12 @@ class LrgbFiles:
         """
         return self._table(files, "pt", self._from_slices)
 
-    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[Member, Any], GraphTable]) -> GraphTable:
-        found = members(files, [f"{name}.{suffix}" for name in PARTS])
-        tables = [part(member, _content(member, suffix)) for member in found]
+    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[Member], GraphTable]) -> GraphTable:
+        tables = [part(member) for member in members(files, [f"{name}.{suffix}" for name in PARTS])]
         return replace(joined(tables), split=split_of_parts([len(table) for table in tables], PARTS))
 
-    def _from_tuples(self, file: Member, graphs: Any) -> GraphTable:
+    def _from_tuples(self, file: Member) -> GraphTable:
+        graphs = _content(file, self.suffix)
         if not isinstance(graphs, list) or not graphs:
             raise FileFormatError(f"{file} holds {kind_of(graphs)}; expected a list of (x, edge_attr, edge_index, y)")
         columns: list[list[Array]] = [[] for _ in _FIELDS]
@@ -80,26 +81,12 @@ class LrgbFiles:
         flat = np.concatenate(x), np.concatenate(edge_attr), np.concatenate(edges, axis=1), np.concatenate(y)
         return self._checked(file, num_nodes, num_edges, *flat)
 
-    def _from_slices(self, file: Member, content: Any) -> GraphTable:
-        if not isinstance(content, tuple) or len(content) not in (2, 3) or not isinstance(content[1], dict):
-            raise FileFormatError(f"{file} holds {kind_of(content)}; expected (data, slices) of a PyG InMemoryDataset")
-        data, slices = content[:2]
-        fields = _fields(data)
-        if lacking := [name for name in _FIELDS if name not in fields or name not in slices]:
-            raise FileFormatError(f"{file} has no {', '.join(lacking)}; expected {', '.join(_FIELDS)} with slices")
-        arrays = [as_array(f"{file}, {name}", fields[name]) for name in _FIELDS]
-        counts = [counts_of(f"{file}, slices of {name}", slices[name]) for name in _FIELDS]
-        num_nodes, num_edges = counts[0], counts[2]
-        self._check_shapes(str(file), *arrays, graphs=len(num_nodes))
-        y_rows = num_nodes if self.y_of_nodes else np.ones_like(num_nodes)
-        expected = (num_nodes, num_edges, num_edges, y_rows)
-        totals = (len(arrays[0]), len(arrays[1]), len(arrays[1]), len(arrays[3]))
-        for name, got, wanted, rows in zip(_FIELDS, counts, expected, totals, strict=True):
-            if not np.array_equal(got, wanted) or int(got.sum()) != rows:
-                raise FileFormatError(
-                    f"{file}: the slices of {name} do not fit the others; remove it and let PyG make it again"
-                )
-        return self._checked(file, num_nodes, num_edges, *arrays)
+    def _from_slices(self, file: Member) -> GraphTable:
+        of_nodes, of_graphs = (("x", "y"), ()) if self.y_of_nodes else (("x",), ("y",))
+        flat = read_collated(file.path, nodes=of_nodes, edges=("edge_attr",), graphs=of_graphs)
+        arrays = flat["x"], flat["edge_attr"], flat.edges, flat["y"]
+        self._check_shapes(str(file), *arrays, graphs=len(flat.num_nodes))
+        return self._checked(file, flat.num_nodes, flat.num_edges, *arrays)
 
     def _check_shapes(self, place: str, x: Array, edge_attr: Array, edges: Array, y: Array, *, graphs: int) -> None:
         nodes, listed = (len(x) if x.ndim else 0), (edges.shape[-1] if edges.ndim else 0)
@@ -131,14 +118,6 @@ class LrgbFiles:
             y=targets.reshape(y.shape),
             y_of_nodes=self.y_of_nodes,
         )
-
-
-def _fields(data: Any) -> dict[str, Any]:
-    """The fields of PyG's Data, which newer PyG saves as a dict; none where it is neither."""
-    try:
-        return dict(data if isinstance(data, dict) else data.to_dict())
-    except Exception:  # a Data that was forged, or of a PyG that had other insides
-        return {}
 
 
 def _content(member: Member, suffix: str) -> Any:

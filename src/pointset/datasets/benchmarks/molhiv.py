@@ -87,6 +87,7 @@ MOLHIV = Benchmark(
         Source(
             "CSV of SMILES",
             read_csv,
+            tools=("rdkit",),
             places=(("molhiv/molhiv.csv.gz",),),
             sha256={"molhiv.csv.gz": "74b4fa7ef816cc0338e6f063180fa5faca22311b992690e2e1f260a55f7152d1"},
             note="SMILES become graphs with RDKit (extra chem).",

@@ -10,7 +10,8 @@ import numpy as np
 from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member, members
 from pointset.datasets.benchmarks.number_rows import check_categories, read_numbers
-from pointset.datasets.table import Array, GraphTable, Split
+from pointset.datasets.splits.parts import Split
+from pointset.datasets.table import Array, GraphTable
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
 

@@ -12,7 +12,8 @@ import numpy as np
 from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member
 from pointset.datasets.benchmarks.smiles_table import table_of_smiles
-from pointset.datasets.table import Array, GraphTable, Split
+from pointset.datasets.splits.parts import Split
+from pointset.datasets.table import Array, GraphTable
 from pointset.errors import FileFormatError, SpecError
 
 FUNCTIONS = (

@@ -81,6 +81,7 @@ def _csv_source(title: str, read: Reader, table: Download, split: Download, fold
     return Source(
         title,
         read,
+        tools=("rdkit",),
         places=(
             (f"peptides/{table.file}", f"peptides/{split.file}"),
             (f"peptides/{table.file}", "peptides/split.npz"),

@@ -10,7 +10,8 @@ from pointset.datasets.benchmarks.qm9_package import PACKAGE, read_package
 from pointset.datasets.benchmarks.qm9_targets import ELEMENTS, REFERENCED, TARGETS, atom_reference_energies
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Task
 from pointset.datasets.sources import Benchmark, Download, Source
-from pointset.datasets.table import GraphTable, Split
+from pointset.datasets.splits.parts import Split
+from pointset.datasets.table import GraphTable
 from pointset.errors import SpecError
 
 _SPLIT_SEED = 0
@@ -100,6 +101,7 @@ QM9 = Benchmark(
         Source(
             "package qm9pack",
             read_package,
+            tools=("rdkit",),
             package=PACKAGE,
             extra="qm9",
             sha256={  # of version 1.0.3

@@ -17,12 +17,12 @@ import numpy as np
 
 from pointset.datasets.benchmarks.members import Member, members
 from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, kind_of
+from pointset.datasets.splits.parts import PARTS as PARTS
 from pointset.datasets.table import Array, GraphTable, joined, split_of_parts
 from pointset.errors import FileFormatError
 from pointset.progress import Advance, progress_bar
 from pointset.specs import Categories, Reals
 
-PARTS = ("train", "val", "test")
 ATOMS, BONDS = Categories(28), Categories(4)
 _BLOCK = 1 << 20
 _TARGET = "logP_SA_cycle_normalized"

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pointset.datasets.splits import random_split, scaffold_split, split_by_column, split_from_file, stratified_split
-from pointset.datasets.splits.parts import EXPECTED_WORDS, part_of
-from pointset.datasets.table import Split
+from pointset.datasets.splits.parts import EXPECTED_WORDS, Split, part_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 
 _COLUMN = "column:"
