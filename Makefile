@@ -25,7 +25,7 @@ test: check test-fast  ## lint, types, import contracts and the fast tests
 test-fast: $(READY)  ## the fast tests only
 	$(BIN)/python -m pytest -n 2 -q
 
-test-slow: $(READY)  ## tests that take minutes (large graphs)
+test-slow: $(READY)  ## tests that take minutes (large graphs, whole datasets)
 	$(BIN)/python -m pytest -q -m slow
 
 check: $(READY)  ## ruff, mypy, import contracts, dependency check
@@ -42,6 +42,7 @@ format: $(READY)  ## format and fix what can be fixed
 bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/data)
 	$(BIN)/python benchmarks/many_graphs.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/datasets_ready.py
 	$(BIN)/python benchmarks/startup.py
 
 bench-encoders: $(READY)  ## speed and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)

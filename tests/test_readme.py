@@ -16,6 +16,7 @@ from torch_geometric.utils import from_networkx
 
 import pointset
 
+RINGS = list(enumerate(["c1ccccc1", "C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "c1cnoc1"] * 3))
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()
 
@@ -70,6 +71,14 @@ def test_the_model_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "total" in capsys.readouterr().out
 
 
+def test_the_dataset_example_runs(shared_data: Path, empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POINTSET_DATA", str(shared_data))
+    Path("molecules.csv").write_text("smiles,logS\n" + "".join(f"{ring}{'C' * n},{n}\n" for n, ring in RINGS))
+    names: dict[str, Any] = {"pointset": pointset}
+    exec(blocks("python")[3], names)
+    assert len(names["points"]) == 12_000 and names["mine"].target_names == ("logS",)
+
+
 def run_guide(name: str) -> dict[str, Any]:
     """Run the python blocks of a page one after the other; gives the names that they leave."""
     names: dict[str, Any] = {}
@@ -108,6 +117,7 @@ def test_the_guide_to_datasets_names_all_of_them() -> None:
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:
     nx.write_graph6(nx.petersen_graph(), tmp_path / "molecules.g6", header=False)
+    (tmp_path / "molecules.csv").write_text("smiles,logS\nCCO,1.1\nCCC,0.2\nCCN,0.9\nc1ccccc1,-1.6\n")
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("pointset ")]
     assert len(commands) >= 3
     for command in commands:
