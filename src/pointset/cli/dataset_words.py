@@ -50,7 +50,7 @@ def short_name(column: str) -> str:
 def category_names(column: str) -> dict[int, str]:
     """Names of the categories where the card lists them: ``element: 0 C, 1 N`` gives ``{0: "C", 1: "N"}``."""
     listed = re.sub(r"\(.*?\)", "", column.partition(":")[2]).split(",")
-    found = [re.fullmatch(r"(\d+) (\S+)", part.strip()) for part in listed]
+    found = [re.fullmatch(r"(\d+) (\S+( \S+){0,2})", part.strip()) for part in listed]
     return {int(match[1]): printable(match[2]) for match in found if match}
 
 

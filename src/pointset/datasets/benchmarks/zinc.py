@@ -12,6 +12,7 @@ from pointset.datasets.benchmarks.npz import read_arrays
 from pointset.datasets.benchmarks.plain_arrays import as_features
 from pointset.datasets.benchmarks.zinc_files import ATOMS, BONDS, PARTS, read_processed, read_raw
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
+from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
@@ -38,6 +39,10 @@ def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     )
 
 
+def _numbered(labels: Sequence[str]) -> str:
+    return ", ".join(f"{number} {label}" for number, label in enumerate(labels))
+
+
 def _card(name: str, title: str, sizes: tuple[int, int, int], paper: PaperRow, *notes: str) -> Card:
     return Card(
         name=name,
@@ -56,7 +61,9 @@ def _card(name: str, title: str, sizes: tuple[int, int, int], paper: PaperRow, *
         split_sizes=dict(zip(PARTS, sizes, strict=True)),
         node=ATOMS,
         edge=BONDS,
-        node_columns=("atom type: element with its hydrogens and charge where they matter",),
+        node_columns=(
+            f"atom type: {_numbered(ZINC_ATOM_COLUMNS[0].labels)} (a hydrogen marks a stereocentre or a charge)",
+        ),
         edge_columns=("Kekulé bond: 1 single, 2 double, 3 triple (0 does not occur)",),
         licence="MIT",
         source="Benchmarking GNNs (Dwivedi et al.), from ZINC by way of Grammar/Junction-tree VAE",
