@@ -69,6 +69,9 @@ def canonical_edges(listing: EdgeListing) -> CanonicalEdges:
         raise GraphError(f"{len(listing.counts)} graphs of up to {width} nodes are too many for one call; pass fewer")
     key = (node_start[owner] + low) * width + high  # sorts by graph, then u, then v
     in_order = bool(np.all(key[1:] > key[:-1]))  # flat arrays from disk usually are
+    if in_order and listing.weights is None and not listing.mirrored.any():  # each edge once: nothing to merge
+        kinds = np.full(len(listing.counts), WeightKind.NONE, dtype=np.int8)
+        return CanonicalEdges(listing.counts, np.stack([low, high]), None, kinds, rows, rows)
     order = np.arange(len(key)) if in_order else np.argsort(key, kind="stable")
     sorted_key = key[order]
     starts = np.flatnonzero(np.r_[True, sorted_key[1:] != sorted_key[:-1]]) if len(key) else np.zeros(0, np.int64)

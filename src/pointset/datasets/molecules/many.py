@@ -93,7 +93,7 @@ def _in_order(work: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], wor
         yield from map(work, chunks)
         return
     # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=_leave_ctrl_c_to_parent)
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=_end_at_ctrl_c)
     try:
         with _main_left_alone():
             results = pool.map(work, chunks)  # starts the processes
@@ -117,5 +117,8 @@ def _main_left_alone() -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
-def _leave_ctrl_c_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_at_ctrl_c() -> None:
+    """A terminal sends Ctrl-C to all processes: a worker ends at once and in silence, the parent says what is to be
+    said.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
