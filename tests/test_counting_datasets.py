@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import torch
 
 from pointset import datasets
 from pointset.datasets.counting.substructures import SUBSTRUCTURES, count_substructures
-from pointset.errors import SpecError
+from pointset.datasets.verification import verify
+from pointset.errors import FileFormatError, SpecError
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +61,17 @@ def test_another_seed_makes_other_graphs() -> None:
 
 def test_the_published_graphs(shared_data: Path) -> None:
     check(datasets.load("counting-original", shared_data))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("test_idx", np.array(["two"])), ("val_idx", np.array([1.0])), ("edges", np.array([0, 1])), ("num_edges", [[1]])],
+)
+def test_published_graphs_that_are_damaged(name: str, wrong: Any, tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {"num_nodes": [2, 1, 1], "num_edges": [1, 0, 0], "edges": [[0, 1]]}
+    arrays |= {f"{part}_idx": [index] for index, part in enumerate(("train", "val", "test"))}
+    (tmp_path / "counting").mkdir()
+    np.savez(tmp_path / "counting" / "graphs.npz", **(arrays | {name: wrong}))
+    with pytest.raises(FileFormatError, match=f"graphs.npz: {name} "):
+        datasets.load("counting-original", tmp_path)
+    assert not verify("counting-original", tmp_path).holds

@@ -14,7 +14,7 @@ from pointset import PointLoader
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.scale import TargetScale
-from pointset.datasets.table import GraphTable, joined, split_of_parts
+from pointset.datasets.table import GraphTable, joined_parts
 from pointset.errors import SpecError
 from pointset.specs import Categories
 
@@ -43,7 +43,7 @@ def table(y: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *, y_of_nodes: b
         edge_attr=np.array([[2], [0], [1], [2]], dtype=np.uint8),
         y=y,
         y_of_nodes=y_of_nodes,
-        split=split_of_parts([1, 1, 1]),
+        split={"train": np.array([0]), "val": np.array([1]), "test": np.array([2])},
     )
 
 
@@ -150,11 +150,16 @@ def test_edge_features_as_weights() -> None:
         dataset.with_weighted_edges(1)
 
 
-def test_joined_tables_stand_one_after_the_other() -> None:
+def test_joined_parts_stand_one_after_the_other() -> None:
     part = table(np.zeros((3, 3)))
-    both = joined([part, part])
-    assert both.num_nodes.tolist() == [3, 2, 1, 3, 2, 1]
-    assert both.edges.shape == (2, 8) and both.x is not None and len(both.x) == 12
+    together = joined_parts([part, part, part])
+    assert together.num_nodes.tolist() == [3, 2, 1] * 3
+    assert together.edges.shape == (2, 12) and together.x is not None and len(together.x) == 18
+    assert {name: indices.tolist() for name, indices in together.split.items()} == {
+        "train": [0, 1, 2],
+        "val": [3, 4, 5],
+        "test": [6, 7, 8],
+    }
 
 
 def test_the_repr_says_what_it_is() -> None:

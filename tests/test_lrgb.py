@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from torch_geometric.datasets import LRGBDataset
 
 from pointset import datasets
 from pointset.datasets.benchmarks import lrgb_files
-from pointset.datasets.benchmarks.lrgb_files import PARTS
 from pointset.datasets.catalogue import BENCHMARKS
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.splits import PARTS
 from pointset.errors import FileFormatError
 
 SIZES = {"train": 4, "val": 2, "test": 3}
@@ -230,6 +231,12 @@ def test_a_damaged_zip_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         path.write_bytes(content)
         refused(message)
+    number = struct.pack("<d", float(graphs_of("pascalvoc-sp")["val"][0][1][0, 0]))
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in files:
+            archive.write(file, file.name)
+    path.write_bytes(path.read_bytes().replace(number, struct.pack("<d", 0.5), 1))  # still a good pickle
+    refused("val.pickle.*CRC")
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(files[0], files[0].name)
     refused("holds no val.pickle")

@@ -17,9 +17,9 @@ from torch_geometric.datasets import QM9 as PygQM9  # noqa: N811
 from torch_geometric.datasets.qm9 import atomrefs
 
 from pointset.datasets import Dataset, load
-from pointset.datasets.benchmarks.npz import read_arrays
 from pointset.datasets.benchmarks.qm9_bonds import bonds_of
 from pointset.datasets.benchmarks.qm9_targets import atom_reference_energies
+from pointset.datasets.npz import read_arrays
 from pointset.errors import FileFormatError, MissingDataError, SpecError
 
 NAMES = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "u298", "h298", "g298", "cv")

@@ -293,13 +293,10 @@ def test_large_scaffolds_train_and_rare_ones_test() -> None:
     assert as_lists(split) == {"train": [0, 1, 2, 4, 5, 6, 8], "val": [7, 9], "test": [3]}
 
 
-@given(
-    scaffolds=st.lists(st.sampled_from(["", *"abcdefghijkl"]), min_size=20, max_size=200),
-    seed=st.none() | SEEDS,
-)
-def test_a_scaffold_is_never_divided(scaffolds: list[str], seed: int | None) -> None:
+@given(st.lists(st.sampled_from(["", *"abcdefghijkl"]), min_size=20, max_size=200))
+def test_a_scaffold_is_never_divided(scaffolds: list[str]) -> None:
     try:
-        split = split_by_scaffold(scaffolds, (0.6, 0.2, 0.2), seed=seed)
+        split = split_by_scaffold(scaffolds, (0.6, 0.2, 0.2))
     except SpecError:  # one scaffold has nearly everything
         assert max(map(scaffolds.count, scaffolds)) > 0.1 * len(scaffolds)
         return
@@ -307,13 +304,7 @@ def test_a_scaffold_is_never_divided(scaffolds: list[str], seed: int | None) -> 
     seen = [{scaffolds[index] for index in indices} for indices in split.values()]
     assert sum(map(len, seen)) == len(set(scaffolds))
     assert len(split["train"]) <= 0.6 * len(scaffolds)
-    assert as_lists(split) == as_lists(split_by_scaffold(scaffolds, (0.6, 0.2, 0.2), seed=seed))
-
-
-def test_a_seed_changes_the_scaffolds_of_the_test_part() -> None:
-    scaffolds = [f"s{index // 3}" for index in range(300)]
-    in_test = {tuple(split_by_scaffold(scaffolds, seed=seed)["test"].tolist()) for seed in range(5)}
-    assert len(in_test) == 5
+    assert as_lists(split) == as_lists(split_by_scaffold(scaffolds, (0.6, 0.2, 0.2)))
 
 
 def test_molecules_without_rings_are_one_group() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -283,6 +284,25 @@ def test_flat_arrays_are_checked(tmp_path: Path) -> None:
     dataset = load("zinc", tmp_path)
     assert dataset.graphs[0].edge_index.tolist() == [[0, 1], [1, 0]]
     assert dataset.split["test"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**15},)}}",  # more than any memory
+        f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**30},)}}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1,",
+        "(" * 500,
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+    ],
+    ids=["huge", "beyond 64 bits", "cut short", "nested", "objects"],
+)
+def test_a_forged_array_is_refused(header: str, tmp_path: Path) -> None:
+    (tmp_path / "zinc").mkdir()
+    with zipfile.ZipFile(tmp_path / "zinc" / "zinc12k.npz", "w") as archive:
+        for name in flat():
+            archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header.encode())
+    assert_refused(tmp_path, tmp_path, "zinc12k.npz", "cannot be read as .npz")
 
 
 # the shared files

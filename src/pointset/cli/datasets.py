@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,11 +64,12 @@ def datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJson =
             raise typer.BadParameter(f"put the options behind {context.invoked_subcommand!r}")
         return
     with reported_errors():
+        from pointset.cli.datasets_show import print_json
         from pointset.cli.datasets_table import listed, show_list
 
         entries = listed(data_dir)
         if as_json:
-            _print_json([entry.as_dict() for entry in entries])
+            print_json([entry.as_dict() for entry in entries])
         else:
             show_list(entries)
 
@@ -103,7 +103,7 @@ def show(
     Without its files, the card is printed and how to get them.
     """
     with reported_errors():
-        from pointset.cli.datasets_show import described, show_dataset
+        from pointset.cli.datasets_show import described, print_json, show_dataset
 
         benchmark = _benchmark(name)
         wanted = _numbers(context, graphs)
@@ -112,7 +112,7 @@ def show(
         dataset, reason = _loaded(benchmark, data_dir)
         drawn = [] if dataset is None else _drawn(dataset, wanted, count, seed)
         if as_json:
-            _print_json(described(benchmark, dataset))
+            print_json(described(benchmark, dataset))
         else:
             show_dataset(benchmark, dataset, drawn)
         if dataset is not None and picture is not None:
@@ -154,12 +154,13 @@ def verify(
     with reported_errors():
         if bool(names) == every:
             raise typer.BadParameter("name datasets, or give --all", param_hint="NAME")
+        from pointset.cli.datasets_show import print_json
         from pointset.cli.datasets_verify import verify_all
 
         chosen = [_benchmark(name) for name in dict.fromkeys(names or [])]
         outcome = verify_all(chosen, data_dir, download=download, quiet=as_json)
         if as_json:
-            _print_json(outcome.as_dict())
+            print_json(outcome.as_dict())
         if not outcome.holds:
             raise typer.Exit(1)
 
@@ -218,7 +219,3 @@ def _drawn(dataset: Dataset, wanted: list[int] | None, count: int, seed: int) ->
             param_hint="--graphs",
         )
     return wanted
-
-
-def _print_json(content: Any) -> None:
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,7 +141,7 @@ def _keep(path: Path | None, rejected: Sequence[Rejected]) -> None:
 
 
 def _print(dataset: Dataset, *, as_json: bool) -> None:
-    from pointset.cli.datasets_show import described, show_dataset
+    from pointset.cli.datasets_show import described, print_json, show_dataset
     from pointset.datasets.graph_files.screening import Problem
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits import find_leaks
@@ -154,7 +153,7 @@ def _print(dataset: Dataset, *, as_json: bool) -> None:
             "rejected": [dataclasses.asdict(one) for one in dataset.rejected],
             "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in leaks.counts.items()],
         }
-        typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+        print_json(content)
         return
     show_dataset(itself, dataset, _drawn(dataset))
     show_problems([Problem(f"{one.place} {one.row}", one.reason) for one in dataset.rejected])

@@ -9,6 +9,7 @@ import numpy as np
 
 from pointset.datasets.card import Card, Level, PaperRow, Task
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.splits.leaks import find_leaks
 from pointset.datasets.statistics import as_columns, column_names, missing_in
 from pointset.datasets.table import Array
 from pointset.points.graphs import GraphArrays
@@ -25,12 +26,12 @@ class Check(NamedTuple):
     note: str = ""
 
 
-def content_checks(dataset: Dataset) -> list[Check]:
-    """All that can be compared once the graphs are read."""
+def content_checks(dataset: Dataset, *, progress: bool | None = None) -> list[Check]:
+    """All that can be compared once the graphs are read; ``progress`` as in :func:`find_leaks`."""
     card, features = dataset.card, dataset.features
     return [
         *_counts(dataset.arrays, card.paper),
-        *_split(dataset),
+        *_split(dataset, progress),
         *_features("node", features.x, card.node, card.node_columns),
         *_features("edge", features.edge_attr, card.edge, card.edge_columns),
         *_positions(features.pos, card),
@@ -61,7 +62,7 @@ def _against_paper(what: str, found: float, printed: float, slip: str) -> Check:
     return Check(what, shown, expected, True if equal else (None if slip else False), "" if equal else slip)
 
 
-def _split(dataset: Dataset) -> Iterator[Check]:
+def _split(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
     sizes = {name: len(indices) for name, indices in dataset.split.items()}
     official = dict(dataset.card.split_sizes)
     for part in dict.fromkeys([*official, *sizes]):
@@ -80,14 +81,12 @@ def _split(dataset: Dataset) -> Iterator[Check]:
         )
         yield Check("split: every graph in at most one part", wrong or "yes", "yes", not wrong)
         if not wrong:
-            yield from _leaks(dataset)
+            yield from _leaks(dataset, progress)
 
 
-def _leaks(dataset: Dataset) -> Iterator[Check]:
+def _leaks(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
     """Published splits have leaks; that is worth knowing, but nothing that differs."""
-    from pointset.datasets.splits import find_leaks
-
-    report = find_leaks(dataset.arrays, dataset.split)
+    report = find_leaks(dataset.arrays, dataset.split, progress=progress)
     for (seen, scored), count in report.counts.items():
         if size := report.sizes[scored]:
             found = f"{count:,} of {size:,} ({100 * count / size:.1f} %)" if count else "none"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pointset.datasets.card import Card, Level
 from pointset.datasets.scale import TargetScale
-from pointset.datasets.splits.parts import Split
+from pointset.datasets.splits.parts import Split, check_split
 from pointset.datasets.table import GraphTable
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
@@ -24,6 +24,9 @@ from pointset.points.lazy import LazySequence
 from pointset.points.matrices import DEFAULT_MATRIX
 from pointset.points.point_sets import PointSets
 from pointset.points.store import PointStore
+
+if TYPE_CHECKING:
+    from pointset.datasets.own.rejected import Rejected
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Dataset:
     split: Split  # indices of the graphs for train, val and test
     provenance: Provenance
     smiles: Sequence[str] | None = None  # of each graph, where it is a molecule
-    rejected: Sequence[Any] = field(default=())  # rows of own data that could not be read, with reasons
+    rejected: Sequence[Rejected] = ()  # rows of own data that could not be read, with reasons
     rows: NDArray[np.int64] | None = None  # (G,) of own data: the line of each graph, or its number in graph files
 
     @classmethod
@@ -140,8 +143,6 @@ class Dataset:
 
     def with_split(self, split: Split) -> Dataset:
         """The same graphs with another split."""
-        from pointset.datasets.splits import check_split
-
         return dataclasses.replace(self, split=check_split(split, len(self)))
 
     def with_targets(self, names: Sequence[str]) -> Dataset:

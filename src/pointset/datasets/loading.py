@@ -10,12 +10,11 @@ from typing import Any
 from pointset.datasets.catalogue import benchmark_named
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.locate import Found, obtain
-from pointset.datasets.prepared import file_digest, key_of, prepared
+from pointset.datasets.prepared import file_digest, prepared, prepared_file
 from pointset.datasets.sources import Benchmark
 from pointset.datasets.splits import check_split
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, MissingExtraError, PointsetError, SpecError, did_you_mean
-from pointset.files import cache_folder
 
 
 def load(
@@ -67,12 +66,9 @@ def assembled(
 
 def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bool | None) -> GraphTable:
     name = benchmark.card.name
-    key = key_of(name, found.source.title, *digests, *map(_version, found.source.tools))
+    path = prepared_file(name, found.source.title, *digests, *map(_version, found.source.tools))
     try:
-        return prepared(
-            cache_folder() / "prepared" / f"{name}-{key}.safetensors",
-            lambda: _with_checked_split(found.source.read(found.files, show=show)),
-        )
+        return prepared(path, lambda: _with_checked_split(found.source.read(found.files, show=show)))
     except MissingExtraError:
         raise
     except PointsetError as error:

@@ -18,16 +18,17 @@ import numpy as np
 from pointset.datasets.splits.parts import PARTS
 from pointset.datasets.table import Array, GraphTable
 from pointset.errors import PointsetError, StoreWarning
-from pointset.files import replacing
+from pointset.files import cache_folder, replacing
 
 _NOTE = "pointset"
 _VERSION = 1  # raise it when the same files would be read differently
 _ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos")
 
 
-def key_of(*parts: object) -> str:
-    """A name for what a dataset was read from."""
-    return hashlib.sha256(json.dumps([_VERSION, *parts]).encode()).hexdigest()[:32]
+def prepared_file(name: str, *origin: object) -> Path:
+    """Where a dataset is kept that was read from all this: digests, versions, settings; plain values."""
+    key = hashlib.sha256(json.dumps([_VERSION, name, *origin]).encode()).hexdigest()[:32]
+    return cache_folder() / "prepared" / f"{name}-{key}.safetensors"
 
 
 def file_digest(path: Path) -> str:

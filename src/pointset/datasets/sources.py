@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pointset.datasets.card import Card
+from pointset.datasets.splits.parts import Split
 from pointset.datasets.table import GraphTable
 
 
@@ -66,6 +67,6 @@ class Benchmark:
 
     card: Card
     sources: tuple[Source, ...]
-    default_split: Callable[[GraphTable], dict[str, Any]] | None = None  # where the files have none
+    default_split: Callable[[GraphTable], Split] | None = None  # where the files have none
     adjust: Adjust | None = None
     options: Mapping[str, str] = field(default_factory=dict)  # name → what it does

@@ -86,30 +86,28 @@ class GraphTable:
         )
 
 
-def joined(tables: Sequence[GraphTable]) -> GraphTable:
-    """The graphs of several tables one after the other; all have the same features. Splits are not joined."""
+def joined_parts(tables: Sequence[GraphTable]) -> GraphTable:
+    """The graphs of train, val and test, one part after the other, with that split; all have the same features."""
 
-    def cat(name: str, axis: int = 0) -> Array | None:
-        parts = [getattr(table, name) for table in tables]
-        return None if parts[0] is None else np.concatenate(parts, axis=axis)
+    def together(name: str, axis: int = 0) -> Any:
+        arrays = [getattr(table, name) for table in tables]
+        return None if arrays[0] is None else np.concatenate(arrays, axis=axis)
 
+    stops = np.cumsum([len(table) for table in tables]).tolist()
     return GraphTable(
-        num_nodes=np.concatenate([table.num_nodes for table in tables]),
-        num_edges=np.concatenate([table.num_edges for table in tables]),
-        edges=np.concatenate([table.edges for table in tables], axis=1),
-        y=cat("y"),
-        x=cat("x"),
-        edge_attr=cat("edge_attr"),
-        pos=cat("pos"),
+        num_nodes=together("num_nodes"),
+        num_edges=together("num_edges"),
+        edges=together("edges", axis=1),
+        y=together("y"),
+        x=together("x"),
+        edge_attr=together("edge_attr"),
+        pos=together("pos"),
         y_of_nodes=tables[0].y_of_nodes,
+        split={
+            part: np.arange(stop - len(table), stop) for part, table, stop in zip(PARTS, tables, stops, strict=True)
+        },
         smiles=None if tables[0].smiles is None else [line for table in tables for line in table.smiles or ()],
     )
-
-
-def split_of_parts(sizes: Sequence[int], names: Sequence[str] = PARTS) -> Split:
-    """The split of graphs that stand part after part."""
-    stops = np.cumsum(sizes)
-    return {name: np.arange(stop - size, stop) for name, size, stop in zip(names, sizes, stops.tolist(), strict=True)}
 
 
 def _rows(array: Array | None, absent: int) -> int:

@@ -14,24 +14,31 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pointset.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _EXPECTED = "expected only lists, tuples, dicts, numbers, text, numpy arrays and torch tensors"
 _NOTHING_RUN = "Nothing was run: to rebuild other objects, code that the file names would have to run"
 _LARGEST_VIEW = 2**26  # bytes that a tensor may claim beyond those stored for it (views such as ones(1).expand(n, 1))
 
 
-def read_pickle(source: str | Path | IO[bytes]) -> Any:
+def read_pickle(source: str | Path | IO[bytes], *, place: object = None) -> Any:
     """What a pickle of protocol 2 to 5 holds; a binary file is read from where it stands.
+
+    Args:
+        source: a path or an open file.
+        place: what messages call it; by default its own name.
 
     Raises:
         FileFormatError: it names other things (and nothing of it was run), is cut short, or is no pickle.
     """
     from pointset.datasets.plain_unpickler import PlainUnpickler
 
-    with _opened(source) as (name, file):
+    with _opened(source, place) as (name, file):
         try:
             return PlainUnpickler(file).load()
         except FileFormatError as error:
@@ -40,28 +47,22 @@ def read_pickle(source: str | Path | IO[bytes]) -> Any:
             raise _unreadable(name, "a pickle", error) from None
 
 
-def read_torch(source: str | Path | IO[bytes]) -> Any:
+def read_torch(source: str | Path | IO[bytes], *, place: object = None) -> Any:
     """What ``torch.save`` wrote, of any version of PyTorch; PyG's ``Data`` may be in it.
+
+    Args:
+        source: a path or an open file.
+        place: what messages call it; by default its own name.
 
     Raises:
         FileFormatError: it names other things (and nothing of it was run), is cut short, or is no such file.
     """
-    import torch
-    from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
-    with _opened(source) as (name, opened):
+    with _opened(source, place) as (name, opened):
         try:
             # torch.load jumps about in the file, and every jump back in a packed member unpacks it from the start
             file = io.BytesIO(opened.read()) if isinstance(opened, zipfile.ZipExtFile) else opened
             _check_unpacked(file)
-            # safe_globals forgets all it was given, so it must not be given what PyG itself made known to torch
-            needed = {Data, DataEdgeAttr, DataTensorAttr, GlobalStorage}.difference(
-                torch.serialization.get_safe_globals()
-            )
-            with torch.serialization.safe_globals(list(needed)):
-                content = torch.load(file, map_location="cpu", weights_only=True)
+            content = load_tensors(file)
             _check_tensors(content)
         except FileFormatError as error:
             raise FileFormatError(f"{name} holds {error}") from None
@@ -70,6 +71,24 @@ def read_torch(source: str | Path | IO[bytes]) -> Any:
                 raise FileFormatError(f"{name} holds {strange[1]}; {_EXPECTED}. {_NOTHING_RUN}") from None
             raise _unreadable(name, "a file of torch.save", error) from None
         return content
+
+
+def load_tensors(file: Path | IO[bytes]) -> Any:
+    """``torch.load`` of tensors, plain containers and PyG's ``Data``; what it raises for others is not translated."""
+    import torch
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    # safe_globals forgets all it was given, so it must not be given what PyG itself made known to torch
+    needed = {Data, DataEdgeAttr, DataTensorAttr, GlobalStorage}.difference(torch.serialization.get_safe_globals())
+    with torch.serialization.safe_globals(list(needed)):
+        return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def claims_too_much(tensor: Tensor) -> bool:
+    """A view such as ones(1).expand(10**12) takes no room in the file, and more than there is when it is used."""
+    return tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes() + _LARGEST_VIEW
 
 
 def _check_unpacked(file: IO[bytes]) -> None:
@@ -83,7 +102,7 @@ def _check_unpacked(file: IO[bytes]) -> None:
 
 
 def _check_tensors(content: Any) -> None:
-    """A view such as ones(1).expand(10**12) takes no room in the file, and more than there is when it is used."""
+    """Refuse tensors that are not dense, or claim too much, however deep in containers they lie."""
     from torch import Tensor, strided
 
     waiting, seen = [content], set()
@@ -92,7 +111,7 @@ def _check_tensors(content: Any) -> None:
         if isinstance(value, Tensor):
             if value.layout is not strided:
                 raise FileFormatError(f"a {value.layout} tensor; expected dense ones")
-            if value.numel() * value.element_size() > value.untyped_storage().nbytes() + _LARGEST_VIEW:
+            if claims_too_much(value):
                 raise FileFormatError("a tensor that claims more numbers than the file holds for it")
         elif id(value) not in seen and (inside := _inside(value)):
             seen.add(id(value))
@@ -117,9 +136,9 @@ def _unreadable(name: str, kind: str, error: Exception) -> FileFormatError:
 
 
 @contextmanager
-def _opened(source: str | Path | IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
+def _opened(source: str | Path | IO[bytes], place: object) -> Iterator[tuple[str, IO[bytes]]]:
     if isinstance(source, str | Path):
         with Path(source).open("rb") as file:
-            yield str(source), file
+            yield str(place or source), file
     else:
-        yield str(getattr(source, "name", "the file")), source
+        yield str(place or getattr(source, "name", "the file")), source

@@ -69,7 +69,7 @@ def verify(
     dataset, reading = _read(benchmark, found, progress)
     checks.append(reading)
     if dataset is not None:
-        checks += content_checks(dataset)
+        checks += content_checks(dataset, progress=progress)
     return Verification(name, benchmark.card.title, found.origin, found.source.title, bool(found.files), tuple(checks))
 
 

@@ -33,6 +33,13 @@ class Legend(NamedTuple):
 
 
 NO_LEGEND = Legend()
+MOST_NODES = 1000  # of a graph that is drawn; beyond it is a blot
+
+
+def ends_of(span: tuple[float, float]) -> tuple[str, str]:
+    """The numbers at both ends of a scale of colours, as they are written beside it."""
+    low, high = (f"{number:,.4g}".replace("-", "−") for number in span)
+    return low, high
 
 
 def positions_of(graph: Graph) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pointset.reports.drawing.layout import Floats, Integers
 from pointset.reports.drawing.node_colours import SCALE, Colouring, as_hex
-from pointset.reports.portraits import NO_LEGEND, Legend, Portrait, colouring_of, positions_of
+from pointset.reports.portraits import MOST_NODES, NO_LEGEND, Legend, Portrait, colouring_of, ends_of, positions_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,7 +21,6 @@ _BLANK = 0x2800  # the braille letter without dots
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # row and column in the cell → its bit
 _WIDEST, _NARROWEST, _GAP = 34, 22, 2  # cells, of a drawing and between two
 _MOST_SIDE_BY_SIDE = 4
-_MOST_NODES = 1000  # beyond it is a blot
 _CROWDED = 0.12  # nodes for each cell beyond which discs would hide the edges
 _NODE, _EDGE_STYLE = "●", "dim"
 
@@ -45,7 +44,7 @@ def draw(portrait: Portrait, colours: Floats, columns: int, rows: int) -> list[T
     graph = portrait.graph
     letters = np.full((rows, columns), " ")
     styles = np.full((rows, columns), "", dtype=object)
-    if 0 < graph.num_nodes <= _MOST_NODES:
+    if 0 < graph.num_nodes <= MOST_NODES:
         dots = _on_grid(positions_of(graph), columns, rows)
         crowded = graph.num_nodes > _CROWDED * columns * rows
         bits = _edge_bits(dots, graph.edges, columns, rows)
@@ -105,6 +104,6 @@ def _key(colouring: Colouring, legend: Legend) -> list[Text]:
         entries = [part for label, colour in colouring.legend for part in ((_NODE, as_hex(colour)), f" {label}  ")]
         return [Text.assemble(title, *entries)]
     if colouring.span is not None and colouring.span[0] < colouring.span[1]:
-        low, high = (f"{number:,.4g}".replace("-", "−") for number in colouring.span)
+        low, high = ends_of(colouring.span)
         return [Text.assemble(title, f"{low} ", *((_NODE, colour) for colour in SCALE), f" {high}")]
     return []

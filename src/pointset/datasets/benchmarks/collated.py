@@ -1,31 +1,43 @@
-"""What PyG's ``InMemoryDataset`` keeps in ``processed``: all graphs in flat tensors, and where each is cut off."""
+"""All graphs in flat arrays, as PyG collates them (:class:`Collated`): from its processed files, or graph by graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pointset.datasets.benchmarks.plain_arrays import as_array, counts_of, kind_of
+from pointset.datasets.benchmarks.checked_arrays import as_array, kind_of
 from pointset.datasets.table import Array
+from pointset.datasets.unpickling import read_torch
 from pointset.errors import FileFormatError
 
 
 @dataclass(frozen=True, eq=False)
 class Collated:
-    """G graphs, N nodes and M listed edges in flat arrays; node numbers are local to each graph."""
+    """G graphs, N nodes and M listed edges in flat arrays."""
 
     num_nodes: Array  # (G,)
     num_edges: Array  # (G,)
-    edges: Array  # (2, M)
-    fields: dict[str, Array]  # (N, …), (M, …) or (G, …)
-    texts: dict[str, list[str]]  # (G,)
+    fields: Mapping[str, Array]  # (N, …), (M, …) or (G, …); edge_index (2, M) with node numbers local to each graph
+    texts: Mapping[str, list[str]] = field(default_factory=dict)  # (G,)
 
     def __getitem__(self, name: str) -> Array:
         return self.fields[name]
+
+
+def collate(graphs: Iterable[Mapping[str, Array]], nodes: str) -> Collated:
+    """Graphs one after the other; ``nodes`` names the field that says how many nodes a graph has."""
+    columns: dict[str, list[Array]] = {}
+    for graph in graphs:
+        for name, array in graph.items():
+            columns.setdefault(name, []).append(array)
+    num_nodes = np.array([len(rows) for rows in columns[nodes]])
+    num_edges = np.array([ends.shape[1] for ends in columns["edge_index"]])
+    fields = {name: np.concatenate(rows, axis=1 if name == "edge_index" else 0) for name, rows in columns.items()}
+    return Collated(num_nodes, num_edges, fields)
 
 
 def read_collated(
@@ -48,8 +60,6 @@ def read_collated(
     Raises:
         FileFormatError: the file is damaged, lacks one of them, or its parts do not fit each other.
     """
-    from pointset.datasets.unpickling import read_torch
-
     content = read_torch(path)
     if not isinstance(content, tuple) or len(content) not in (2, 3) or not isinstance(content[1], dict):
         raise FileFormatError(f"{path} holds {kind_of(content)}; expected (data, slices) of a PyG InMemoryDataset")
@@ -61,20 +71,29 @@ def read_collated(
             f"{path} has no {', '.join(lacking)}; expected {', '.join((*wanted, *texts))} with slices"
         )
     arrays = {name: as_array(f"{path}, {name}", held[name]) for name in wanted}
-    counts = {name: counts_of(f"{path}, slices of {name}", slices[name]) for name in wanted}
+    counts = {name: _counts(f"{path}, slices of {name}", slices[name]) for name in wanted}
     num_nodes, num_edges = counts[nodes[0]], counts["edge_index"]
-    ends = arrays.pop("edge_index")
+    ends = arrays["edge_index"]
     if ends.shape != (2, num_edges.sum()) or ends.dtype.kind not in "iu":
         raise FileFormatError(f"{path}: edge_index has shape {ends.shape} and type {ends.dtype}; expected whole (2, M)")
-    for name, array in arrays.items():
+    for name in (*nodes, *edges, *graphs):
         expected = num_nodes if name in nodes else num_edges if name in edges else np.ones_like(num_nodes)
-        if not array.ndim or len(array) != expected.sum() or not np.array_equal(counts[name], expected):
+        if not arrays[name].ndim or len(arrays[name]) != expected.sum() or not np.array_equal(counts[name], expected):
             raise FileFormatError(
                 f"{path}: {name} and its slices do not fit the others; remove the file and let PyG make it again"
             )
     return Collated(
-        num_nodes, num_edges, ends, arrays, {name: _texts(path, name, held[name], len(num_nodes)) for name in texts}
+        num_nodes, num_edges, arrays, {name: _texts(path, name, held[name], len(num_nodes)) for name in texts}
     )
+
+
+def _counts(place: str, slices: Any) -> Array:
+    """(G,) rows of each graph, from where they begin and end: PyG's slices (G + 1,)."""
+    bounds = as_array(place, slices)
+    whole = bounds.dtype.kind in "iu" and bounds.ndim == 1 and len(bounds) > 1
+    if not whole or bounds[0] != 0 or (np.diff(bounds) < 0).any():
+        raise FileFormatError(f"{place}: got {kind_of(slices)}; expected whole numbers that rise from 0")
+    return np.diff(bounds)
 
 
 def _texts(path: Path, name: str, value: Any, count: int) -> list[str]:

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pointset.datasets.benchmarks.npz import read_arrays
+from pointset.datasets.benchmarks.checked_arrays import expect_whole
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.counting.generator import counting_graphs
 from pointset.datasets.counting.substructures import SUBSTRUCTURES, count_many
-from pointset.datasets.prepared import key_of, prepared
+from pointset.datasets.npz import read_arrays
+from pointset.datasets.prepared import prepared, prepared_file
 from pointset.datasets.sources import Benchmark, Source
 from pointset.datasets.splits import random_split
-from pointset.datasets.splits.parts import PARTS, Split
+from pointset.datasets.splits.parts import PARTS, whole_number
 from pointset.datasets.table import Array, GraphTable
-from pointset.errors import SpecError
-from pointset.files import cache_folder
 
 _FRACTIONS = (0.3, 0.2, 0.5)
 _GRAPHS = 5_000
@@ -37,20 +36,24 @@ def _generated(seed: int, show: bool | None) -> GraphTable:
 
 def _with_seed(table: GraphTable, card: Card, /, seed: int = _SEED) -> tuple[GraphTable, Card]:
     """Other graphs of the same recipe."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise SpecError(f"got seed={seed!r}; expected a whole number, 0 or more")
-    if seed == _SEED:
+    chosen = whole_number(seed, "seed")
+    if chosen == _SEED:
         return table, card
-    path = cache_folder() / "prepared" / f"{card.name}-{key_of(card.name, seed)}.safetensors"
-    return prepared(path, lambda: _generated(seed, None)), card
+    return prepared(prepared_file(card.name, chosen), lambda: _generated(chosen, None)), card
 
 
 def read_original(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     """One ``.npz`` with num_nodes, num_edges, edges (M, 2) and train_idx, val_idx, test_idx; the counts are made."""
     (path,) = files
     arrays = read_arrays(path, ("num_nodes", "num_edges", "edges", "train_idx", "val_idx", "test_idx"))
-    table = _counted(arrays["num_nodes"], arrays["num_edges"], arrays["edges"].T, show)
-    split: Split = {name: arrays[f"{name}_idx"].astype(np.int64) for name in PARTS}
+    graphs = np.atleast_1d(arrays["num_nodes"]).shape[0]
+    table = _counted(
+        expect_whole(path, "num_nodes", arrays["num_nodes"], graphs),
+        expect_whole(path, "num_edges", arrays["num_edges"], graphs),
+        expect_whole(path, "edges", arrays["edges"], None, 2).T,
+        show,
+    )
+    split = {part: expect_whole(path, f"{part}_idx", arrays[f"{part}_idx"], None) for part in PARTS}
     return dataclasses.replace(table, split=split)
 
 

@@ -6,18 +6,19 @@ tensors (:mod:`pointset.datasets.unpickling`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pointset.datasets.benchmarks.collated import read_collated
+from pointset.datasets.benchmarks.checked_arrays import as_array, as_features, expect_shape, kind_of, width_of
+from pointset.datasets.benchmarks.collated import Collated, collate, read_collated
 from pointset.datasets.benchmarks.members import Member, members
-from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, kind_of, width_of
-from pointset.datasets.splits.parts import PARTS as PARTS
-from pointset.datasets.table import Array, GraphTable, joined, split_of_parts
+from pointset.datasets.benchmarks.pickled_lists import read_list
+from pointset.datasets.splits.parts import PARTS
+from pointset.datasets.table import Array, GraphTable, joined_parts
 from pointset.errors import FileFormatError
 from pointset.specs import Categories, Reals
 
@@ -59,73 +60,48 @@ class LrgbFiles:
         """
         return self._table(files, "pt", self._from_slices)
 
-    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[Member], GraphTable]) -> GraphTable:
-        tables = [part(member) for member in members(files, [f"{name}.{suffix}" for name in PARTS])]
-        return replace(joined(tables), split=split_of_parts([len(table) for table in tables], PARTS))
+    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[Member], Collated]) -> GraphTable:
+        parts = members(files, [f"{name}.{suffix}" for name in PARTS])
+        return joined_parts([self._checked(member, part(member)) for member in parts])
 
-    def _from_tuples(self, file: Member) -> GraphTable:
-        graphs = _content(file, self.suffix)
-        if not isinstance(graphs, list) or not graphs:
-            raise FileFormatError(f"{file} holds {kind_of(graphs)}; expected a list of (x, edge_attr, edge_index, y)")
-        columns: list[list[Array]] = [[] for _ in _FIELDS]
-        for number, graph in enumerate(graphs):
-            place = f"{file}, graph {number}"
-            if not isinstance(graph, tuple | list) or len(graph) != len(_FIELDS):
-                raise FileFormatError(f"{place}: got {kind_of(graph)}; expected ({', '.join(_FIELDS)})")
-            arrays = [as_array(f"{place}, {name}", value) for name, value in zip(_FIELDS, graph, strict=True)]
-            self._check_shapes(place, *arrays, graphs=1)
-            for column, array in zip(columns, arrays, strict=True):
-                column.append(array)
-        x, edge_attr, edges, y = columns
-        num_nodes, num_edges = (np.array([len(rows) for rows in each]) for each in (x, edge_attr))
-        flat = np.concatenate(x), np.concatenate(edge_attr), np.concatenate(edges, axis=1), np.concatenate(y)
-        return self._checked(file, num_nodes, num_edges, *flat)
+    def _from_tuples(self, file: Member) -> Collated:
+        graphs = read_list(file, f"({', '.join(_FIELDS)})", largest=_LARGEST)
+        return collate((self._fields(f"{file}, graph {number}", graph) for number, graph in enumerate(graphs)), "x")
 
-    def _from_slices(self, file: Member) -> GraphTable:
+    def _fields(self, place: str, graph: Any) -> dict[str, Array]:
+        if not isinstance(graph, tuple | list) or len(graph) != len(_FIELDS):
+            raise FileFormatError(f"{place}: got {kind_of(graph)}; expected ({', '.join(_FIELDS)})")
+        fields = {name: as_array(f"{place}, {name}", value) for name, value in zip(_FIELDS, graph, strict=True)}
+        self._check_shapes(place, fields, graphs=1)
+        return fields
+
+    def _from_slices(self, file: Member) -> Collated:
         of_nodes, of_graphs = (("x", "y"), ()) if self.y_of_nodes else (("x",), ("y",))
         flat = read_collated(file.path, nodes=of_nodes, edges=("edge_attr",), graphs=of_graphs)
-        arrays = flat["x"], flat["edge_attr"], flat.edges, flat["y"]
-        self._check_shapes(str(file), *arrays, graphs=len(flat.num_nodes))
-        return self._checked(file, flat.num_nodes, flat.num_edges, *arrays)
+        self._check_shapes(file, flat.fields, graphs=len(flat.num_nodes))
+        return flat
 
-    def _check_shapes(self, place: str, x: Array, edge_attr: Array, edges: Array, y: Array, *, graphs: int) -> None:
+    def _check_shapes(self, place: object, fields: Mapping[str, Array], *, graphs: int) -> None:
+        x, edges = fields["x"], fields["edge_index"]
         nodes, listed = (len(x) if x.ndim else 0), (edges.shape[-1] if edges.ndim else 0)
-        for name, array, expected in (
-            ("x", x, (nodes, width_of(self.node))),
-            ("edge_index", edges, (2, listed)),
-            ("edge_attr", edge_attr, (listed, width_of(self.edge))),
-            ("y", y, (nodes,) if self.y_of_nodes else (graphs, width_of(self.y))),
-        ):
-            if array.shape != expected:
-                raise FileFormatError(f"{place}: {name} has shape {array.shape}; expected {expected}")
+        expect_shape(place, "x", x, nodes, width_of(self.node))
+        expect_shape(place, "edge_index", edges, 2, listed)
+        expect_shape(place, "edge_attr", fields["edge_attr"], listed, width_of(self.edge))
+        expect_shape(place, "y", fields["y"], *((nodes,) if self.y_of_nodes else (graphs, width_of(self.y))))
 
-    def _checked(
-        self, file: Member, num_nodes: Array, num_edges: Array, x: Array, edge_attr: Array, edges: Array, y: Array
-    ) -> GraphTable:
+    def _checked(self, file: Member, flat: Collated) -> GraphTable:
+        edges, num_nodes, y = flat["edge_index"], flat.num_nodes, flat["y"]
         if edges.dtype.kind not in "iu":
             raise FileFormatError(f"{file}: edge_index is of type {edges.dtype}; expected whole numbers")
-        targets = as_features(f"{file}, y", y.reshape(len(y), -1), self.y)
         # An image of one superpixel has a loop for want of edges; the Laplacian would refuse it.
-        kept = (edges[0] != 0) | (edges[1] != 0) | np.repeat(num_nodes != 1, num_edges)
-        owner = np.repeat(np.arange(len(num_edges)), num_edges)
-        num_edges = np.bincount(owner[kept], minlength=len(num_edges))
+        kept = (edges[0] != 0) | (edges[1] != 0) | np.repeat(num_nodes != 1, flat.num_edges)
+        owner = np.repeat(np.arange(len(num_nodes)), flat.num_edges)
         return GraphTable(
             num_nodes=num_nodes,
-            num_edges=num_edges,
+            num_edges=np.bincount(owner[kept], minlength=len(num_nodes)),
             edges=edges[:, kept],
-            x=as_features(f"{file}, x", x, self.node),
-            edge_attr=as_features(f"{file}, edge_attr", edge_attr, self.edge)[kept],
-            y=targets.reshape(y.shape),
+            x=as_features(f"{file}, x", flat["x"], self.node),
+            edge_attr=as_features(f"{file}, edge_attr", flat["edge_attr"], self.edge)[kept],
+            y=as_features(f"{file}, y", y.reshape(len(y), -1), self.y).reshape(y.shape),
             y_of_nodes=self.y_of_nodes,
         )
-
-
-def _content(member: Member, suffix: str) -> Any:
-    from pointset.datasets.unpickling import read_pickle, read_torch
-
-    try:
-        with member.open(_LARGEST) as file:
-            return read_torch(file) if suffix == "pt" else read_pickle(file)
-    except FileFormatError as error:  # it names the file in the zip, not the zip
-        known = str(member.path) in str(error)
-        raise FileFormatError(str(error) if known else f"{member.path}: {error}") from None

@@ -28,6 +28,13 @@ class Member:
     def __str__(self) -> str:
         return f"{self.path} ({self.inside})" if self.inside else str(self.path)
 
+    def size(self) -> int:
+        """Bytes, once unpacked from the zip."""
+        if not self.inside:
+            return self.path.stat().st_size
+        with zipfile.ZipFile(self.path) as archive:
+            return archive.getinfo(self.inside).file_size  # zipfile never gives more bytes than it states
+
     @contextmanager
     def open(self, largest: int = LARGEST) -> Iterator[IO[bytes]]:
         """The bytes as they are stored, one after the other.
@@ -37,12 +44,11 @@ class Member:
         """
         with ExitStack() as opened:
             try:
+                size = self.size()
                 if self.inside:
                     archive = opened.enter_context(zipfile.ZipFile(self.path))
-                    size = archive.getinfo(self.inside).file_size  # zipfile never gives more bytes than it states
                     file = opened.enter_context(archive.open(self.inside))
                 else:
-                    size = self.path.stat().st_size
                     file = opened.enter_context(self.path.open("rb"))
             except _DAMAGED as error:
                 raise self._unreadable(error) from None

@@ -11,9 +11,10 @@ import numpy as np
 from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member
 from pointset.datasets.benchmarks.ogb_files import FILES, read_ogb
-from pointset.datasets.benchmarks.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS, table_of_smiles
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
+from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS, table_of_smiles
 from pointset.datasets.sources import Benchmark, Download, Source
+from pointset.datasets.splits import split_by_column
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, SpecError
 
@@ -25,8 +26,6 @@ def read_csv(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
         FileFormatError: with the file, and the row where it can be said.
         MissingExtraError: RDKit is not installed.
     """
-    from pointset.datasets.splits import split_by_column
-
     (path,) = files
     smiles, labels, parts = read_columns(Member(path), ("smiles", "HIV_active", "split"))
     for row, label in enumerate(labels, start=1):
@@ -81,7 +80,7 @@ MOLHIV = Benchmark(
                 *(tuple(f"{folder}/{file}" for file in FILES) for folder in ("ogbg_molhiv", "hiv")),
             ),
             downloads=(
-                Download("http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),
+                Download("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),
             ),
         ),
         Source(

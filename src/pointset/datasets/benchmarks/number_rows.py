@@ -10,7 +10,6 @@ import numpy as np
 from pointset.datasets.benchmarks.members import Member
 from pointset.datasets.table import Array
 from pointset.errors import FileFormatError
-from pointset.specs import Categories
 
 
 def read_numbers(member: Member, columns: int, *, rows: int | None = None, real: bool = False) -> Array:
@@ -35,21 +34,6 @@ def read_numbers(member: Member, columns: int, *, rows: int | None = None, real:
             "another dataset"
         )
     return numbers
-
-
-def check_categories(place: object, values: Array, spec: Categories) -> None:
-    """Refuse a number that is no category of its column; ``values`` (rows, columns) stand at this place.
-
-    Raises:
-        FileFormatError: with the first such row, counted from 1.
-    """
-    wrong = (values < 0) | (values >= np.array(spec.sizes))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0].tolist()
-        raise FileFormatError(
-            f"{place}, row {row + 1}: column {column + 1} holds {values[row, column]}; expected a category from 0 to "
-            f"{spec.sizes[column] - 1}"
-        )
 
 
 def _refuse(member: Member, content: bytes, columns: int, real: bool) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.datasets.benchmarks.checked_arrays import as_features
 from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member, members
-from pointset.datasets.benchmarks.number_rows import check_categories, read_numbers
-from pointset.datasets.splits.parts import Split
+from pointset.datasets.benchmarks.number_rows import read_numbers
+from pointset.datasets.splits import Split, check_split
 from pointset.datasets.table import Array, GraphTable
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
@@ -60,14 +61,10 @@ def _counts(member: Member, rows: int | None) -> Array:
 
 
 def _features(member: Member, spec: Categories, rows: int) -> Array:
-    values = read_numbers(member, len(spec.sizes), rows=rows)
-    check_categories(member, values, spec)
-    return values
+    return as_features(member, read_numbers(member, len(spec.sizes), rows=rows), spec)
 
 
 def _split(parts: Sequence[Member], graphs: int) -> Split:
-    from pointset.datasets.splits import check_split
-
     indices = {name: read_numbers(member, 1)[:, 0] for name, member in zip(_PARTS, parts, strict=True)}
     try:
         return check_split(indices, graphs)

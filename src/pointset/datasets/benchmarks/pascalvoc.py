@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pointset.datasets.benchmarks.lrgb_files import PARTS, LrgbFiles
+from pointset.datasets.benchmarks.lrgb_files import LrgbFiles
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.sources import Benchmark, Download, Source
+from pointset.datasets.splits.parts import PARTS
 from pointset.specs import Categories, Reals
 
 _CLASSES = (

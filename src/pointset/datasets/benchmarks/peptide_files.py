@@ -11,9 +11,10 @@ import numpy as np
 
 from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member
-from pointset.datasets.benchmarks.smiles_table import table_of_smiles
-from pointset.datasets.splits.parts import Split
+from pointset.datasets.molecules.smiles_table import table_of_smiles
+from pointset.datasets.splits import Split, check_split, split_from_file
 from pointset.datasets.table import Array, GraphTable
+from pointset.datasets.unpickling import read_pickle
 from pointset.errors import FileFormatError, SpecError
 
 FUNCTIONS = (
@@ -97,9 +98,6 @@ def _standardised(path: Path, y: Array) -> Array:
 
 def _split(path: Path, count: int) -> Split:
     """The official pickle, or the same indices as .npz."""
-    from pointset.datasets.splits import check_split, split_from_file
-    from pointset.datasets.unpickling import read_pickle
-
     if path.suffix != ".pickle":
         return split_from_file(path, count)
     content = read_pickle(path)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pointset.datasets.benchmarks.lrgb_files import PARTS, LrgbFiles
+from pointset.datasets.benchmarks.lrgb_files import LrgbFiles
 from pointset.datasets.benchmarks.peptide_files import FUNCTIONS, SHAPES, read_functions, read_shapes
-from pointset.datasets.benchmarks.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
+from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS
 from pointset.datasets.sources import Benchmark, Download, Reader, Source
+from pointset.datasets.splits.parts import PARTS
 from pointset.specs import Reals
 
 _AXIS = {"a": "first", "b": "second", "c": "third"}

@@ -10,7 +10,7 @@ from pointset.datasets.benchmarks.qm9_package import PACKAGE, read_package
 from pointset.datasets.benchmarks.qm9_targets import ELEMENTS, REFERENCED, TARGETS, atom_reference_energies
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Task
 from pointset.datasets.sources import Benchmark, Download, Source
-from pointset.datasets.splits.parts import Split
+from pointset.datasets.splits import Split, random_split
 from pointset.datasets.table import GraphTable
 from pointset.errors import SpecError
 
@@ -23,8 +23,6 @@ _PYG_NOTE = (
 
 def random_parts(table: GraphTable) -> Split:
     """0.8/0.1/0.1 at random, always the same."""
-    from pointset.datasets.splits import random_split
-
     return random_split(len(table), (0.8, 0.1, 0.1), seed=_SPLIT_SEED)
 
 

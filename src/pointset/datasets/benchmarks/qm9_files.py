@@ -6,18 +6,26 @@ Its targets are float32 numbers in eV already, so its total energies are exact t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pointset.datasets.benchmarks.collated import read_collated
-from pointset.datasets.benchmarks.flat_arrays import expect_real, expect_whole
-from pointset.datasets.benchmarks.members import Member, members
-from pointset.datasets.benchmarks.npz import read_arrays
-from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, kind_of
+from pointset.datasets.benchmarks.checked_arrays import (
+    as_array,
+    as_features,
+    expect_real,
+    expect_shape,
+    expect_whole,
+    kind_of,
+)
+from pointset.datasets.benchmarks.collated import Collated, collate, read_collated
+from pointset.datasets.benchmarks.members import members
+from pointset.datasets.benchmarks.pickled_lists import read_list
 from pointset.datasets.benchmarks.qm9_targets import ELEMENTS, TARGETS, in_units
+from pointset.datasets.npz import read_arrays
 from pointset.datasets.table import Array, GraphTable
 from pointset.errors import FileFormatError
 from pointset.specs import Categories
@@ -96,17 +104,8 @@ def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
         FileFormatError: it is damaged, or is not that of QM9.
     """
     (path,) = files
-    flat = read_collated(path, nodes=("z", "pos"), edges=("edge_attr",), graphs=("y",), texts=("smiles",))
     return _from_pyg(
-        path,
-        flat.num_nodes,
-        flat.num_edges,
-        flat["z"],
-        flat["pos"],
-        flat.edges,
-        flat["edge_attr"],
-        flat["y"],
-        flat.texts["smiles"],
+        path, read_collated(path, nodes=("z", "pos"), edges=("edge_attr",), graphs=("y",), texts=("smiles",))
     )
 
 
@@ -117,72 +116,38 @@ def read_downloaded(files: Sequence[Path], /, *, show: bool | None) -> GraphTabl
         FileFormatError: it is damaged, or is not that of QM9; with the molecule where it can be said.
     """
     (member,) = members(files, ["qm9_v3.pt"])
-    columns: dict[str, list[Array]] = {name: [] for name in _DOWNLOADED}
-    smiles = []
-    for number, molecule in enumerate(_content(member)):
-        place = f"{member}, molecule {number}"
-        if not isinstance(molecule, dict) or any(name not in molecule for name in (*_DOWNLOADED, "smiles")):
-            raise FileFormatError(f"{place}: got {kind_of(molecule)}; expected a dict with {', '.join(_DOWNLOADED)}")
-        for name in _DOWNLOADED:
-            columns[name].append(as_array(f"{place}, {name}", molecule[name]))
-        _check_shapes(place, *(columns[name][-1] for name in _DOWNLOADED))
-        smiles.append(str(molecule["smiles"]))
-    z, pos, edges, edge_attr, y = (
-        np.concatenate(rows, axis=1 if name == "edge_index" else 0) for name, rows in columns.items()
-    )
-    num_atoms, num_bonds = (np.array([len(rows) for rows in columns[name]]) for name in ("z", "edge_attr"))
-    return _from_pyg(member, num_atoms, num_bonds, z, pos, edges, edge_attr, y, smiles)
+    listed = read_list(member, "molecules, each a dict")
+    flat = collate((_fields(f"{member}, molecule {number}", one) for number, one in enumerate(listed)), "z")
+    return _from_pyg(member, dataclasses.replace(flat, texts={"smiles": [str(one["smiles"]) for one in listed]}))
 
 
-def _content(member: Member) -> list[Any]:
-    from pointset.datasets.unpickling import read_torch
-
-    try:
-        with member.open() as file:
-            content = read_torch(file)
-    except FileFormatError as error:
-        raise FileFormatError(f"{member.path}: {error}" if member.inside else str(error)) from None
-    if not isinstance(content, list) or not content:
-        raise FileFormatError(f"{member} holds {kind_of(content)}; expected a list of molecules, each a dict")
-    return content
-
-
-def _check_shapes(place: str, z: Array, pos: Array, edges: Array, edge_attr: Array, y: Array) -> None:
-    atoms, bonds = len(np.atleast_1d(z)), edges.shape[-1] if edges.ndim else 0
-    for name, array, expected in (
-        ("z", z, (atoms,)),
-        ("pos", pos, (atoms, 3)),
-        ("edge_index", edges, (2, bonds)),
-        ("edge_attr", edge_attr, (bonds, _PYG_BONDS)),
-        ("y", y, (1, _PYG_TARGETS)),
-    ):
-        if array.shape != expected:
-            raise FileFormatError(f"{place}: {name} has shape {array.shape}; expected {expected}")
+def _fields(place: str, molecule: Any) -> dict[str, Array]:
+    if not isinstance(molecule, dict) or any(name not in molecule for name in (*_DOWNLOADED, "smiles")):
+        raise FileFormatError(f"{place}: got {kind_of(molecule)}; expected a dict with {', '.join(_DOWNLOADED)}")
+    fields = {name: as_array(f"{place}, {name}", molecule[name]) for name in _DOWNLOADED}
+    atoms, bonds = (fields[name].shape[-1] if fields[name].ndim else 0 for name in ("z", "edge_index"))
+    expect_shape(place, "z", fields["z"], atoms)
+    expect_shape(place, "pos", fields["pos"], atoms, 3)
+    expect_shape(place, "edge_index", fields["edge_index"], 2, bonds)
+    expect_shape(place, "edge_attr", fields["edge_attr"], bonds, _PYG_BONDS)
+    expect_shape(place, "y", fields["y"], 1, _PYG_TARGETS)
+    return fields
 
 
-def _from_pyg(
-    place: object,
-    num_atoms: Array,
-    num_bonds: Array,
-    z: Array,
-    pos: Array,
-    edges: Array,
-    edge_attr: Array,
-    y: Array,
-    smiles: Sequence[str],
-) -> GraphTable:
-    one_hot = expect_real(place, "edge_attr", edge_attr.astype(np.float64), int(num_bonds.sum()), _PYG_BONDS)
+def _from_pyg(place: object, flat: Collated) -> GraphTable:
+    graphs, atoms, bonds = len(flat.num_nodes), int(flat.num_nodes.sum()), int(flat.num_edges.sum())
+    one_hot = expect_real(place, "edge_attr", flat["edge_attr"].astype(np.float64), bonds, _PYG_BONDS)
     if not ((one_hot == 1).sum(axis=1) == 1).all():
         raise FileFormatError(f"{place}: edge_attr does not name one bond for each edge; expected one 1 in each row")
-    targets = expect_real(place, "y", y.astype(np.float64), len(num_atoms), _PYG_TARGETS)
+    targets = expect_real(place, "y", flat["y"].astype(np.float64), graphs, _PYG_TARGETS)
     return molecules(
         place,
-        num_atoms=num_atoms,
-        atomic_numbers=expect_whole(place, "z", z, int(num_atoms.sum())),
-        pos=expect_real(place, "pos", pos, int(num_atoms.sum()), 3),
-        num_bonds=num_bonds,
-        bonds=expect_whole(place, "edge_index", edges, 2, int(num_bonds.sum())),
+        num_atoms=flat.num_nodes,
+        atomic_numbers=expect_whole(place, "z", flat["z"], atoms),
+        pos=expect_real(place, "pos", flat["pos"], atoms, 3),
+        num_bonds=flat.num_edges,
+        bonds=expect_whole(place, "edge_index", flat["edge_index"], 2, bonds),
         bond_type=one_hot.argmax(axis=1) + 1,
         y=targets[:, : len(TARGETS)],
-        smiles=smiles,
+        smiles=flat.texts["smiles"],
     )

@@ -8,6 +8,7 @@ from typing import Any
 from pointset.datasets.benchmarks.tu_files import TuFiles
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.sources import Benchmark, Download, Source
+from pointset.datasets.splits import folds
 from pointset.datasets.table import GraphTable
 from pointset.errors import SpecError
 from pointset.specs import Categories
@@ -24,8 +25,6 @@ def one_fold(table: GraphTable, card: Card, /, **options: Any) -> tuple[GraphTab
     Raises:
         SpecError: there is no such fold, or no such validation.
     """
-    from pointset.datasets.splits import folds
-
     fold, validation = options.get("fold", 0), options.get("validation", "inner")
     if isinstance(fold, bool) or not isinstance(fold, int) or not 0 <= fold < FOLDS:
         raise SpecError(f"got fold={fold!r}; expected a whole number from 0 to {FOLDS - 1}")

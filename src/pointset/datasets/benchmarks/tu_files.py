@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.datasets.benchmarks.checked_arrays import as_features
 from pointset.datasets.benchmarks.members import Member, members
-from pointset.datasets.benchmarks.number_rows import check_categories, read_numbers
+from pointset.datasets.benchmarks.number_rows import read_numbers
 from pointset.datasets.table import Array, GraphTable
 from pointset.errors import FileFormatError
 from pointset.specs import Categories
@@ -82,9 +83,7 @@ class TuFiles:
 
 def _labels(member: Member, spec: Categories, rows: int) -> Array:
     """(rows, 1) labels, checked."""
-    labels = read_numbers(member, len(spec.sizes), rows=rows)
-    check_categories(member, labels, spec)
-    return labels
+    return as_features(member, read_numbers(member, len(spec.sizes), rows=rows), spec)
 
 
 def _nodes_of_graphs(member: Member, graphs: int) -> Array:

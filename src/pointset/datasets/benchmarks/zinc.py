@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pointset.datasets.benchmarks.flat_arrays import expect_real, expect_whole
-from pointset.datasets.benchmarks.npz import read_arrays
-from pointset.datasets.benchmarks.plain_arrays import as_features
-from pointset.datasets.benchmarks.zinc_files import ATOMS, BONDS, PARTS, read_processed, read_raw
+from pointset.datasets.benchmarks.checked_arrays import as_features, expect_real, expect_whole
+from pointset.datasets.benchmarks.zinc_files import ATOMS, BONDS, read_processed, read_raw
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS
+from pointset.datasets.npz import read_arrays
 from pointset.datasets.sources import Benchmark, Download, Source
+from pointset.datasets.splits.parts import PARTS, parts_from_codes
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 
@@ -35,7 +35,7 @@ def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
         x=as_features(f"{path}, atom_type", arrays["atom_type"].reshape(-1, 1), ATOMS),
         edge_attr=as_features(f"{path}, bond_type", arrays["bond_type"].reshape(-1, 1), BONDS),
         y=expect_real(path, "y", arrays["y"], graphs),
-        split={name: np.flatnonzero(part == number) for number, name in enumerate(PARTS)},
+        split=parts_from_codes(part),
     )
 
 

@@ -6,25 +6,23 @@ and tensors (:mod:`pointset.datasets.unpickling`).
 
 from __future__ import annotations
 
-import dataclasses
-import io
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from pointset.datasets.benchmarks.checked_arrays import as_array, as_features, kind_of
+from pointset.datasets.benchmarks.collated import read_collated
 from pointset.datasets.benchmarks.members import Member, members
-from pointset.datasets.benchmarks.plain_arrays import as_array, as_features, kind_of
-from pointset.datasets.splits.parts import PARTS as PARTS
-from pointset.datasets.table import Array, GraphTable, joined, split_of_parts
+from pointset.datasets.benchmarks.pickled_lists import read_list
+from pointset.datasets.splits.parts import PARTS
+from pointset.datasets.table import Array, GraphTable, joined_parts
 from pointset.errors import FileFormatError
-from pointset.progress import Advance, progress_bar
+from pointset.progress import progress_bar
 from pointset.specs import Categories, Reals
 
 ATOMS, BONDS = Categories(28), Categories(4)
-_BLOCK = 1 << 20
 _TARGET = "logP_SA_cycle_normalized"
 
 
@@ -39,13 +37,13 @@ def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     chosen = {path.stem: path for path in files if path.suffix == ".index"}
     pickles = members([path for path in files if path.suffix != ".index"], [f"{part}.pickle" for part in PARTS])
     tables = []
-    with progress_bar("Reading ZINC (bytes)", sum(map(_size, pickles)), show=show) as advance:
+    with progress_bar("Reading ZINC (bytes)", sum(map(Member.size, pickles)), show=show) as advance:
         for part, member in zip(PARTS, pickles, strict=True):
-            molecules = _molecules(member, advance)
+            molecules = read_list(member, "molecules, each a dict", advance=advance)
             if part in chosen:
                 molecules = [molecules[number] for number in _read_index(chosen[part], len(molecules))]
             tables.append(_table(member, molecules))
-    return _joined(tables)
+    return joined_parts(tables)
 
 
 def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
@@ -54,8 +52,6 @@ def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
     Raises:
         FileFormatError: a file is damaged, or is none of this dataset.
     """
-    from pointset.datasets.benchmarks.collated import read_collated
-
     tables = []
     for path in files:
         flat = read_collated(path, nodes=("x",), edges=("edge_attr",), graphs=("y",))
@@ -63,57 +59,13 @@ def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
             GraphTable(
                 num_nodes=flat.num_nodes,
                 num_edges=flat.num_edges,
-                edges=flat.edges,
+                edges=flat["edge_index"],
                 x=as_features(f"{path}, x", flat["x"].reshape(-1, 1), ATOMS),
                 edge_attr=as_features(f"{path}, edge_attr", flat["edge_attr"].reshape(-1, 1), BONDS),
                 y=as_features(f"{path}, y", flat["y"].reshape(-1, 1), Reals(1))[:, 0],
             )
         )
-    return _joined(tables)
-
-
-def _joined(tables: Sequence[GraphTable]) -> GraphTable:
-    return dataclasses.replace(joined(tables), split=split_of_parts([len(table) for table in tables], PARTS))
-
-
-class _Counted(io.RawIOBase):
-    """A file that tells a progress bar what was read of it."""
-
-    def __init__(self, file: IO[bytes], name: str, advance: Advance):
-        self._file, self.name, self._advance = file, name, advance
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._file.read(len(buffer))
-        buffer[: len(block)] = block
-        self._advance(len(block))
-        return len(block)
-
-
-def _size(member: Member) -> int:
-    if not member.inside:
-        return member.path.stat().st_size
-    with zipfile.ZipFile(member.path) as archive:
-        return archive.getinfo(member.inside).file_size
-
-
-def _molecules(member: Member, advance: Advance) -> list[Any]:
-    from pointset.datasets.unpickling import read_pickle
-
-    try:
-        with member.open() as stored, io.BufferedReader(_Counted(stored, str(member), advance), _BLOCK) as file:
-            content = read_pickle(file)
-            while file.read(_BLOCK):  # the zip's checksum is compared at the end of the file
-                pass
-    except FileFormatError:
-        raise
-    except Exception as error:  # what zipfile makes of a damaged member
-        raise FileFormatError(f"{member} is damaged ({error}); get it again") from None
-    if not isinstance(content, list) or not content:
-        raise FileFormatError(f"{member} holds {kind_of(content)}; expected a list of molecules, each a dict")
-    return content
+    return joined_parts(tables)
 
 
 def _table(member: Member, molecules: Sequence[Any]) -> GraphTable:

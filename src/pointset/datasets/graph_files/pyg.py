@@ -14,19 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.separate import separate
-from torch_geometric.data.storage import GlobalStorage
 
 from pointset.datasets.graph_files.records import GraphRecord, shown_name
+from pointset.datasets.unpickling import claims_too_much, load_tensors
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import Graph
 
-_SAFE = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
 _TENSORS = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "y")
 _KNOWN = {*_TENSORS, "num_nodes", "reconstruction_error"}
 _EXPECTED = "expected a torch_geometric.data.Data, a list of them, or the (data, slices) of an InMemoryDataset"
-_LARGEST_VIEW = 2**26  # bytes that a tensor may claim beyond those stored for it (views such as ones(1).expand(n, 1))
 
 
 def read(path: Path) -> Iterator[GraphRecord]:
@@ -70,14 +67,11 @@ def as_data(graph: Graph) -> Data:
 def _loaded(path: Path) -> Any:
     name = shown_name(path)
     _check_archive(path)
-    # safe_globals forgets all that it was given, so it must not be given what PyG itself made known to torch
-    unknown = [kind for kind in _SAFE if kind not in torch.serialization.get_safe_globals()]
-    with torch.serialization.safe_globals(unknown):
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # whatever a forged pickle provokes
-            strange = _strange_classes(path)
-            reason = str(error).partition("\n")[0] or type(error).__name__
+    try:
+        return load_tensors(path)
+    except Exception as error:  # whatever a forged pickle provokes
+        strange = _strange_classes(path)
+        reason = str(error).partition("\n")[0] or type(error).__name__
     if not strange:
         raise FileFormatError(f"{name} cannot be loaded ({reason}); {_EXPECTED}")
     raise FileFormatError(
@@ -117,7 +111,7 @@ def _from_dataset(name: str, data: Any, slices: Any) -> Iterator[GraphRecord]:
     if not isinstance(slices, dict) or not all(isinstance(value, Tensor) for value in slices.values()) or not slices:
         raise FileFormatError(f"{name} holds slices that are {_kind(slices)}; {_EXPECTED}")
     for value in (*slices.values(), *whole.to_dict().values()):
-        if isinstance(value, Tensor) and _claims_too_much(value):
+        if isinstance(value, Tensor) and value.layout is torch.strided and claims_too_much(value):
             raise FileFormatError(f"{name} is damaged: a tensor claims more numbers than the file holds")
     for index in range(len(next(iter(slices.values()))) - 1):
         label = f"{name}[{index}]"
@@ -149,19 +143,13 @@ def _checked_fields(content: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, Tensor):
             if value.layout is not torch.strided:
                 raise GraphError(f"{key} is a {value.layout} tensor; expected a dense one. Call .to_dense() first")
-            if _claims_too_much(value):
+            if claims_too_much(value):
                 raise GraphError(f"{key} of shape {tuple(value.shape)} claims more numbers than the file holds")
             fields[key] = value.detach().as_subclass(Tensor)
     count = fields.get("num_nodes")
     if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
         raise GraphError(f"num_nodes is {_kind(count)}; expected a whole number")
     return fields
-
-
-def _claims_too_much(tensor: Tensor) -> bool:
-    if tensor.layout is not torch.strided:
-        return False
-    return tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes() + _LARGEST_VIEW
 
 
 def _kind(value: Any) -> str:

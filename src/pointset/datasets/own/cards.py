@@ -1,10 +1,11 @@
-"""What the card of own data says of targets and metric."""
+"""The card of own data (:func:`own_card`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from pointset.datasets.card import Metric, Target, Task
+from pointset.datasets.card import Card, Metric, Target, Task
 
 _METRICS = {
     Task.REGRESSION: Metric.MAE,
@@ -14,12 +15,8 @@ _METRICS = {
 }
 
 
-def metric_of(task: Task) -> Metric:
-    """The usual metric of a task."""
-    return _METRICS[task]
-
-
-def targets_of(names: Sequence[str]) -> tuple[Target, ...]:
-    """Targets by the names of their columns; those that occur twice are told apart by their number."""
-    listed = list(names)
-    return tuple(Target(name if listed.count(name) == 1 else f"{name} ({at})") for at, name in enumerate(listed))
+def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:
+    """A card with the usual metric of the task; targets of the same name are told apart by their number."""
+    names = list(target_names)
+    targets = tuple(Target(name if names.count(name) == 1 else f"{name} ({at})") for at, name in enumerate(names))
+    return Card(task=task, targets=targets, metric=_METRICS[task], licence="", source="own data", **about)

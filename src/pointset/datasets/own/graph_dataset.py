@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pointset.datasets.card import Card, Level
+from pointset.datasets.card import Level
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.graph_files.screening import screen
 from pointset.datasets.graph_formats import FOLDER, FORMATS, format_of
-from pointset.datasets.own.cards import metric_of, targets_of
+from pointset.datasets.own.cards import own_card
 from pointset.datasets.own.column_choice import Column
 from pointset.datasets.own.graph_features import feature_problems, fitted, with_flat_features
 from pointset.datasets.own.graph_targets import GraphTargets, targets_in_files
@@ -166,21 +166,18 @@ def _dataset(
         cells=None if table is None else table.split_cells(numbers),
         rejected=len(rejected),
     )
-    card = Card(
+    card = own_card(
         name=path.stem,
         title=path.name,
         description=f"Graphs of {path.name}.",
         level=found.level,
         task=found.task,
-        targets=targets_of(found.names),
-        metric=metric_of(found.task),
+        target_names=found.names,
         split=made.words,
         node=node,
         edge=edge,
         positions=flat.pos is not None,
         classes=found.classes,
-        licence="",
-        source="own data",
     )
     files = _files(path, table)
     provenance = Provenance(str(path), "own file", files, tuple(map(file_digest, files)))

@@ -11,10 +11,10 @@ import numpy as np
 
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
-from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS
 from pointset.datasets.molecules.rdkit_guard import require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader
-from pointset.datasets.own.cards import metric_of, targets_of
+from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS
+from pointset.datasets.own.cards import own_card
 from pointset.datasets.own.column_choice import Column
 from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.kept import Notes, kept
@@ -23,11 +23,9 @@ from pointset.datasets.own.molecule_table import MoleculeNotes, make_table
 from pointset.datasets.own.rejected import MOST_REJECTED, check_limit, check_share
 from pointset.datasets.own.splitting import make_split, split_column_of
 from pointset.datasets.own.target_values import read_targets, task_named
-from pointset.datasets.prepared import file_digest, key_of
+from pointset.datasets.prepared import file_digest, prepared_file
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
-from pointset.files import cache_folder
-from pointset.specs import Categories
 
 _VERSION = 1  # raise it when the same file would be read differently
 
@@ -48,8 +46,9 @@ class _Plan(NamedTuple):
         columns = (self.columns.smiles, self.columns.targets, self.columns.split, self.file.has_header)
         task = None if self.task is None else self.task.value
         reader = dataclasses.asdict(self.reader)
-        key = key_of("smiles_csv", _VERSION, rdkit.__version__, self.digest, self.file.delimiter, columns, task, reader)
-        return cache_folder() / "prepared" / f"own-{key}.safetensors"
+        return prepared_file(
+            "own", _VERSION, rdkit.__version__, self.digest, self.file.delimiter, columns, task, reader
+        )
 
 
 def smiles_csv(
@@ -149,23 +148,20 @@ def _prepared(
 def _card(plan: _Plan, notes: MoleculeNotes, split: str, *, automatic: bool) -> Card:
     path, names = plan.file.path, plan.columns.names
     chosen = f"targets are all columns of numbers: {', '.join(names)}. Choose others with targets= (--target)"
-    return Card(
+    return own_card(
         name=path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
         title=path.name,
         description=f"Molecules of {path.name}.",
         level=Level.GRAPH,
         task=notes.task,
-        targets=targets_of(names),
-        metric=metric_of(notes.task),
+        target_names=names,
         split=split,
-        node=Categories(*(column.size for column in ATOM_COLUMNS)),
-        edge=Categories(*(column.size for column in BOND_COLUMNS)),
-        node_columns=tuple(f"{column.name}: {column.meaning}" for column in ATOM_COLUMNS),
-        edge_columns=tuple(f"{column.name}: {column.meaning}" for column in BOND_COLUMNS),
+        node=NODE,
+        edge=EDGE,
+        node_columns=NODE_COLUMNS,
+        edge_columns=EDGE_COLUMNS,
         positions=plan.reader.conformer_seed is not None,
         classes=notes.classes,
-        licence="",
-        source="own data",
         molecules="ogb",
         notes=(chosen,) if automatic else (),
     )

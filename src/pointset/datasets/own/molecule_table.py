@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from pointset.datasets.card import Task
 from pointset.datasets.molecules.many import Unreadable, read_many
 from pointset.datasets.molecules.molecule import Molecule
 from pointset.datasets.molecules.reader import MoleculeReader
+from pointset.datasets.molecules.smiles_table import table_of_molecules
 from pointset.datasets.own.kept import Notes
 from pointset.datasets.own.molecule_rows import MoleculeRows
 from pointset.datasets.own.rejected import Rejected, rejected_row
@@ -78,7 +77,10 @@ def make_table(
         split=[rows.split[at] for at in kept] if rows.split else [],
         rejected=tuple(sorted(rejected, key=lambda one: one.row)),
     )
-    return _joined(molecules, y, [rows.smiles[at] for at in kept]) if kept else None, notes
+    if not kept:
+        return None, notes
+    table = table_of_molecules(molecules, [rows.smiles[at] for at in kept])
+    return dataclasses.replace(table, y=y), notes
 
 
 def _classes_in_use(y: Array | None, classes: tuple[str, ...]) -> tuple[Array | None, tuple[str, ...]]:
@@ -87,19 +89,3 @@ def _classes_in_use(y: Array | None, classes: tuple[str, ...]) -> tuple[Array | 
         return y, classes
     used, numbers = np.unique(y, return_inverse=True)
     return numbers.reshape(-1).astype(np.int64), tuple(classes[number] for number in used)
-
-
-def _joined(molecules: Sequence[Molecule], y: Array | None, smiles: list[str]) -> GraphTable:
-    def together(name: str, axis: int = 0) -> Any:
-        return np.concatenate([getattr(molecule, name) for molecule in molecules], axis=axis)
-
-    return GraphTable(
-        num_nodes=np.array([molecule.num_nodes for molecule in molecules], dtype=np.int64),
-        num_edges=np.array([molecule.edges.shape[1] for molecule in molecules], dtype=np.int64),
-        edges=together("edges", axis=1),
-        x=together("x"),
-        edge_attr=together("edge_attr"),
-        pos=None if molecules[0].pos is None else together("pos").astype(np.float32),
-        y=y,
-        smiles=smiles,
-    )

@@ -9,25 +9,17 @@ import csv
 import io
 import json
 import re
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pointset.datasets.npz import DAMAGED
 from pointset.datasets.splits.parts import EXPECTED_WORDS, PARTS, part_of
 from pointset.errors import FileFormatError, did_you_mean
 
 Parts = dict[str, Any]
-# What numpy and zipfile raise for a file that is cut short, altered, encrypted, pickled, or claims an absurd size.
-_DAMAGED = (
-    ValueError, EOFError, OSError, KeyError, RuntimeError, MemoryError, OverflowError, SyntaxError, struct.error,
-    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -73,7 +65,7 @@ def _from_npz(content: bytes, _count: int) -> Parts:
             arrays = {name: archive[name] for name in archive.files}
     except FileFormatError:
         raise
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise FileFormatError(
             f"not a whole .npz file of plain arrays ({str(error)[:120]}). Write it anew with numpy.savez(path, "
             "train=…, val=…, test=…) and integer arrays"

@@ -55,16 +55,6 @@ class LeakReport:
         found = [group[scored] for group in self.groups if seen in group and scored in group]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
-    @property
-    def test_affected(self) -> int:
-        """How many graphs of test are also in train or val."""
-        return len(np.union1d(self.affected("train", "test"), self.affected("val", "test")))
-
-    @property
-    def test_share(self) -> float:
-        """The share of test that is also in train or val; 0 where there is no test part."""
-        return self.test_affected / max(self.sizes.get("test", 0), 1)
-
     def __str__(self) -> str:
         sentences = [self._leaks()]
         copies = [f"{count:,} in {part}" for part, count in self.duplicates.items() if count]

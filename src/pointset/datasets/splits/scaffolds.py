@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from pointset.datasets.splits.parts import PARTS, Integers, Split, parts_from_codes
-from pointset.datasets.splits.shuffled import generator_of
 from pointset.datasets.splits.sizes import DEFAULT_FRACTIONS, exact_shares
 from pointset.errors import SpecError
 
 
-def scaffold_split(
-    smiles: Sequence[str], fractions: Sequence[float] = DEFAULT_FRACTIONS, *, seed: int | None = None
-) -> Split:
-    """Split molecules by their Bemis–Murcko scaffold (rings and the chains between them).
+def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = DEFAULT_FRACTIONS) -> Split:
+    """Split molecules by their Bemis–Murcko scaffold (rings and the chains between them), always in the same way.
+
+    As in OGB and DeepChem, the largest groups go first, into train until it is full, then into val, then into test; so
+    train has the common scaffolds and test the rare ones.
 
     Molecules without a ring have the empty scaffold and are one group, as in OGB, DeepChem and chemprop; so are SMILES
     that cannot be read.
@@ -24,9 +24,6 @@ def scaffold_split(
     Args:
         smiles: (G,) one for each molecule.
         fractions: as in :func:`~pointset.datasets.splits.random_split`; reached only as nearly as whole groups allow.
-        seed: None for the deterministic split of OGB and DeepChem: the largest groups first, into train until it is
-            full, then into val, then into test; so train has the common scaffolds and test the rare ones. With a seed
-            the "balanced" split of chemprop: groups too large for val and test go first, the others in random order.
 
     Raises:
         SpecError: impossible fractions, or groups so large that a part stays empty.
@@ -37,12 +34,10 @@ def scaffold_split(
 
     exact_shares(len(smiles), fractions)  # refused before the scaffolds are made, which takes a while
     scaffolds = ["" if isinstance(found, Unreadable) else found for found in read_many(smiles, murcko_scaffold)]
-    return split_by_scaffold(scaffolds, fractions, seed=seed)
+    return split_by_scaffold(scaffolds, fractions)
 
 
-def split_by_scaffold(
-    scaffolds: Sequence[str], fractions: Sequence[float] = DEFAULT_FRACTIONS, *, seed: int | None = None
-) -> Split:
+def split_by_scaffold(scaffolds: Sequence[str], fractions: Sequence[float] = DEFAULT_FRACTIONS) -> Split:
     """As :func:`scaffold_split`, for scaffolds (or any other names of groups) that are known already."""
     count = len(scaffolds)
     shares = exact_shares(count, fractions)
@@ -50,14 +45,10 @@ def split_by_scaffold(
     for index, scaffold in enumerate(scaffolds):
         members.setdefault(scaffold, []).append(index)
     groups = list(members.values())
-    if seed is None:
-        # Equal groups by the later first member, as OGB does it: only so does its official split come out.
-        groups.sort(key=lambda group: (len(group), group[0]), reverse=True)
-        room = [math.floor(shares[0] * count), math.floor((shares[0] + shares[1]) * count)]
-        codes = _fill_in_turn(groups, room, count)
-    else:
-        codes = _fill_at_random(groups, [math.floor(share * count) for share in shares], count, seed)
-    split = parts_from_codes(codes)
+    # Equal groups by the later first member, as OGB does it: only so does its official split come out.
+    groups.sort(key=lambda group: (len(group), group[0]), reverse=True)
+    room = [math.floor(shares[0] * count), math.floor((shares[0] + shares[1]) * count)]
+    split = parts_from_codes(_fill_in_turn(groups, room, count))
     empty = [part for part, share in zip(PARTS, shares, strict=True) if share and not len(split[part])]
     if empty:
         largest = max(len(group) for group in groups)
@@ -82,20 +73,4 @@ def _fill_in_turn(groups: list[list[int]], room: list[int], count: int) -> Integ
             part = 2
         codes[group] = part
         filled[part] += len(group)
-    return codes
-
-
-def _fill_at_random(groups: list[list[int]], sizes: list[int], count: int, seed: int) -> Integers:
-    """Large groups, then the others, each in random order; into the first part that has room, otherwise into test."""
-    rng = generator_of(seed)
-    large = [group for group in groups if len(group) > sizes[1] / 2 or len(group) > sizes[2] / 2]
-    small = [group for group in groups if len(group) <= sizes[1] / 2 and len(group) <= sizes[2] / 2]
-    codes = np.empty(count, dtype=np.int64)
-    filled = [0, 0, 0]
-    for some in (large, small):
-        for position in rng.permutation(len(some)):
-            group = some[position]
-            part = next((part for part in (0, 1) if filled[part] + len(group) <= sizes[part]), 2)
-            codes[group] = part
-            filled[part] += len(group)
     return codes

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from pointset.reports.drawing.node_colours import Colouring, as_hex, scale_colours
 from pointset.reports.drawing.style import FAINT, INK, QUIET
-from pointset.reports.portraits import Legend
+from pointset.reports.portraits import Legend, ends_of
 
 _LINE = 0.27  # inches, from one line of entries to the next
 _TITLE = 0.45  # inches, for the title of a key and the space above it
@@ -92,7 +92,7 @@ def _disc(colour: str) -> dict[str, Any]:
 
 def _draw_scale(figure: Figure, span: tuple[float, float], left: float, bottom: float) -> None:
     wide, high = figure.get_size_inches()
-    low, high_number = (f"{number:,.4g}".replace("-", "−") for number in span)
+    low, high_number = ends_of(span)
     start = left + _LETTER * len(low) + 0.1
     axes = figure.add_axes((start / wide, (bottom + 0.06) / high, 2.2 / wide, 0.14 / high))
     axes.imshow(scale_colours(np.linspace(0, 1, 256))[None], aspect="auto", extent=(0, 1, 0, 1))

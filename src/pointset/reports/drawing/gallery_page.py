@@ -14,22 +14,20 @@ from matplotlib.figure import Figure
 from pointset.reports.drawing.gallery_keys import draw_keys, keys_of
 from pointset.reports.drawing.layout import Floats
 from pointset.reports.drawing.panels import draw_nodes, marker_area
-from pointset.reports.drawing.style import DPI, FAINT, INK, PAPER, QUIET
-from pointset.reports.portraits import Legend, Portrait, colouring_of, positions_of
+from pointset.reports.drawing.style import DPI, FAINT, INK, MANY_LINES, PAPER, QUIET
+from pointset.reports.portraits import MOST_NODES, Legend, Portrait, colouring_of, positions_of
 
 _PANEL, _LOWEST = 4.0, 1.2  # inches: the width of the space for a graph, and its least height
 _MARGIN, _HEAD, _TITLE = 0.45, 0.6, 0.7  # inches: around the page, above all graphs, above each
 _LONGEST_LINE = 40  # characters above a graph
-_MOST_NODES = 1000  # beyond it is a blot
 _SMALLER = 0.5  # markers of the one-graph picture would crowd this one
 _AROUND = 1.15  # space around a graph, in terms of its size
-_MANY_LINES = 4000  # edges from which vector formats get them as pixels, so that the file stays small
 
 
 def compose_gallery(portraits: Sequence[Portrait], heading: str, legend: Legend) -> Figure:
     """The whole page; its size follows the number of graphs and the height of each row."""
     columns = _columns(len(portraits))
-    places = [positions_of(one.graph) if one.graph.num_nodes <= _MOST_NODES else np.zeros((0, 2)) for one in portraits]
+    places = [positions_of(one.graph) if one.graph.num_nodes <= MOST_NODES else np.zeros((0, 2)) for one in portraits]
     heights = [max(map(_height, places[start : start + columns])) for start in range(0, len(places), columns)]
     colouring = colouring_of(portraits, legend.node_names)
     widths = _edge_widths(portraits)
@@ -109,7 +107,7 @@ def _draw(axes: Axes, portrait: Portrait, positions: Floats, colours: Floats, wi
     factors = np.ones(count) if portrait.edge_values is None else np.array([widths[v] for v in portrait.edge_values])
     thickness = np.minimum(base * factors, 0.7 * np.sqrt(area) * factors / max(widths.values(), default=1.0))
     lines = LineCollection(list(positions[graph.edges.T]), linewidths=thickness, colors=FAINT, zorder=1)
-    lines.set_rasterized(count > _MANY_LINES)
+    lines.set_rasterized(count > MANY_LINES)
     axes.add_collection(lines)
     loops = positions[graph.edges[0][graph.edges[0] == graph.edges[1]]]
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": QUIET, "zorder": 2, "clip_on": False}

@@ -12,12 +12,11 @@ from scipy.spatial import KDTree
 from pointset.reports.drawing.layout import Floats
 from pointset.reports.drawing.perspective import back_walls, room_around, seen
 from pointset.reports.drawing.scene import Drawing, Scene
-from pointset.reports.drawing.style import DPI, FAINT, NEGATIVE, NODES, PAPER, QUIET, WALLS, legible_on
+from pointset.reports.drawing.style import DPI, FAINT, MANY_LINES, NEGATIVE, NODES, PAPER, QUIET, WALLS, legible_on
 
 _LABELLED = 40  # nodes up to which each carries its number
 _LABEL_AREA = 190.0  # of a marker, in square points: two digits fit
 _SMALLEST, _LARGEST = 16.0, 360.0  # areas of markers
-_MANY_LINES = 4000  # edges from which vector formats get them as pixels, so that the file stays small
 
 
 def draw_graph(axes: Axes, scene: Scene) -> None:
@@ -88,7 +87,7 @@ def _draw_edges(axes: Axes, positions: Floats, drawing: Drawing, width: float = 
         widths = widths * (0.3 + 2.2 * np.abs(drawing.weights) / np.abs(drawing.weights).max())
         colours = [NEGATIVE if weight < 0 else FAINT for weight in drawing.weights]
     lines = LineCollection(list(positions[drawing.edges.T]), linewidths=widths, colors=colours, zorder=1)
-    lines.set(alpha=float(np.clip(30 / np.sqrt(count), 0.3, 0.9)), rasterized=count > _MANY_LINES)
+    lines.set(alpha=float(np.clip(30 / np.sqrt(count), 0.3, 0.9)), rasterized=count > MANY_LINES)
     axes.add_collection(lines)
 
 

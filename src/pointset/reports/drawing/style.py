@@ -7,6 +7,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from pointset.reports.drawing.node_colours import SCALE
 
 INCHES, DPI = (16, 10), 100
+MANY_LINES = 4000  # edges from which vector formats get them as pixels, so that the file stays small
 INK, QUIET, FAINT, HAIRLINE, PAPER = "#1d2733", "#5f6b78", "#b3bdc8", "#e1e6ec", "#ffffff"
 NEGATIVE, POSITIVE = "#2b6ca8", "#d9583b"
 WALLS = ["#f3f5f8", "#f8f9fb", "#edf0f4"]

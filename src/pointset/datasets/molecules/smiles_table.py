@@ -1,12 +1,16 @@
-"""SMILES → graphs with OGB's atom and bond columns (:func:`table_of_smiles`), and how cards name those columns."""
+"""Molecules → graphs in flat arrays (:func:`table_of_smiles`), and how cards describe OGB's atom and bond columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS
+from pointset.datasets.molecules.many import Unreadable, read_many
+from pointset.datasets.molecules.molecule import Molecule
+from pointset.datasets.molecules.reader import OGB_READER
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 from pointset.specs import Categories
@@ -25,19 +29,26 @@ def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) 
         FileFormatError: one cannot be read; ``place`` says which file it stands in.
         MissingExtraError: RDKit is not installed.
     """
-    from pointset.datasets.molecules.many import Unreadable, read_many
-    from pointset.datasets.molecules.reader import OGB_READER
-
     molecules = []
     for row, molecule in enumerate(read_many(smiles, OGB_READER, progress=show), start=1):
         if isinstance(molecule, Unreadable):
             raise FileFormatError(f"{place}, row {row}: {molecule.reason}")
         molecules.append(molecule)
+    return table_of_molecules(molecules, smiles)
+
+
+def table_of_molecules(molecules: Sequence[Molecule], smiles: Sequence[str]) -> GraphTable:
+    """One molecule or more, with the SMILES (G,) that each was read from; no targets yet."""
+
+    def together(name: str, axis: int = 0) -> Any:
+        return np.concatenate([getattr(molecule, name) for molecule in molecules], axis=axis)
+
     return GraphTable(
-        num_nodes=np.array([len(molecule.x) for molecule in molecules]),
+        num_nodes=np.array([molecule.num_nodes for molecule in molecules]),
         num_edges=np.array([len(molecule.edge_attr) for molecule in molecules]),
-        edges=np.concatenate([molecule.edges for molecule in molecules], axis=1),
-        x=np.concatenate([molecule.x for molecule in molecules]),
-        edge_attr=np.concatenate([molecule.edge_attr for molecule in molecules]),
+        edges=together("edges", axis=1),
+        x=together("x"),
+        edge_attr=together("edge_attr"),
+        pos=None if molecules[0].pos is None else together("pos").astype(np.float32),
         smiles=list(smiles),
     )

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import struct
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pointset.datasets.table import Array
 from pointset.errors import FileFormatError
 
+DAMAGED = (
+    ValueError, EOFError, OSError, KeyError, AttributeError, TypeError, RuntimeError, MemoryError, OverflowError,
+    SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What numpy and zipfile raise for a file that is cut short, altered, encrypted, pickled, or claims an absurd size."""
 
-def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """The arrays with these names.
 
     Raises:
         FileFormatError: the file is damaged, holds Python objects, or lacks an array.
     """
-    wanted = tuple(names)
     try:
         # opened here: numpy leaves a file open that turns out to be damaged
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if missing := [name for name in wanted if name not in archive]:
+            if missing := [name for name in names if name not in archive]:
                 raise FileFormatError(
-                    f"{path} has no {', '.join(missing)}; expected arrays {', '.join(wanted)}, got "
+                    f"{path} has no {', '.join(missing)}; expected arrays {', '.join(names)}, got "
                     f"{', '.join(archive) or 'none'}"
                 )
-            return {name: archive[name] for name in wanted}
+            return {name: archive[name] for name in names}
     except FileFormatError:
         raise
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError, AttributeError, TypeError) as error:
+    except DAMAGED as error:
         raise FileFormatError(
             f"{path} cannot be read as .npz ({str(error).partition(chr(10))[0] or type(error).__name__}); it is empty, "
             "cut short or of another kind. Get it again"
