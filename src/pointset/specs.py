@@ -19,6 +19,11 @@ class Categories:
             raise SpecError(f"got Categories{sizes}; expected the number of categories of each column, at least 1")
         self.sizes = tuple(sizes)
 
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.sizes)
+
     def __repr__(self) -> str:
         return f"Categories({', '.join(map(str, self.sizes))})"
 

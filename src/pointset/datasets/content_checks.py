@@ -95,7 +95,7 @@ def _leaks(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
 
 def _features(owner: str, values: Any, spec: Spec, names: tuple[str, ...]) -> Iterator[Check]:
     columns = as_columns(values)
-    width = len(spec.sizes) if isinstance(spec, Categories) else 0 if spec is None else spec.width
+    width = 0 if spec is None else spec.width
     yield Check(f"{owner} features", _columns_text(len(columns)), _columns_text(width), len(columns) == width)
     if len(columns) != width:
         return

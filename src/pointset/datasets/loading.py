@@ -46,6 +46,8 @@ def load(
     """
     benchmark = benchmark_named(name)
     _check_options(benchmark, options)
+    if benchmark.choose is not None and options:
+        benchmark, options = dataclasses.replace(benchmark, sources=benchmark.choose(**options)), {}
     found = obtain(benchmark, data_dir, download=download, show=progress)
     digests = tuple(map(file_digest, found.files))
     return assembled(benchmark, found, digests, _read(benchmark, found, digests, progress), **options)

@@ -67,6 +67,7 @@ class Benchmark:
 
     card: Card
     sources: tuple[Source, ...]
+    choose: Callable[..., tuple[Source, ...]] | None = None  # other sources where there are options
     default_split: Callable[[GraphTable], Split] | None = None  # where the files have none
     adjust: Adjust | None = None
     options: Mapping[str, str] = field(default_factory=dict)  # name → what it does

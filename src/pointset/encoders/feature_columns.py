@@ -12,7 +12,7 @@ def checked(features: Tensor | None, spec: Spec, name: str) -> Tensor:
     """The features as (…, c) of the right kind, or an error that says what the spec expects."""
     if features is None:
         raise SpecError(f"the model was made for {name}={spec}, but the graphs carry no such features")
-    columns = len(spec.sizes) if isinstance(spec, Categories) else spec.width if isinstance(spec, Reals) else 0
+    columns = 0 if spec is None else spec.width
     if features.dim() > 3:
         raise SpecError(f"{name} has more than one axis of columns; expected (rows, {columns}) for {spec}")
     if features.shape[-1] != columns:

@@ -100,8 +100,3 @@ def as_features(place: object, values: Array, spec: Categories | Reals) -> Array
             f"{spec.sizes[column] - 1}"
         )
     return values.astype(np.int64)
-
-
-def width_of(spec: Categories | Reals) -> int:
-    """How many columns there are."""
-    return spec.width if isinstance(spec, Reals) else len(spec.sizes)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pointset.datasets.benchmarks.checked_arrays import as_array, as_features, expect_shape, kind_of, width_of
+from pointset.datasets.benchmarks.checked_arrays import as_array, as_features, expect_shape, kind_of
 from pointset.datasets.benchmarks.collated import Collated, collate, read_collated
 from pointset.datasets.benchmarks.members import Member, members
 from pointset.datasets.benchmarks.pickled_lists import read_list
@@ -84,10 +84,10 @@ class LrgbFiles:
     def _check_shapes(self, place: object, fields: Mapping[str, Array], *, graphs: int) -> None:
         x, edges = fields["x"], fields["edge_index"]
         nodes, listed = (len(x) if x.ndim else 0), (edges.shape[-1] if edges.ndim else 0)
-        expect_shape(place, "x", x, nodes, width_of(self.node))
+        expect_shape(place, "x", x, nodes, self.node.width)
         expect_shape(place, "edge_index", edges, 2, listed)
-        expect_shape(place, "edge_attr", fields["edge_attr"], listed, width_of(self.edge))
-        expect_shape(place, "y", fields["y"], *((nodes,) if self.y_of_nodes else (graphs, width_of(self.y))))
+        expect_shape(place, "edge_attr", fields["edge_attr"], listed, self.edge.width)
+        expect_shape(place, "y", fields["y"], *((nodes,) if self.y_of_nodes else (graphs, self.y.width)))
 
     def _checked(self, file: Member, flat: Collated) -> GraphTable:
         edges, num_nodes, y = flat["edge_index"], flat.num_nodes, flat["y"]

@@ -61,7 +61,7 @@ def _counts(member: Member, rows: int | None) -> Array:
 
 
 def _features(member: Member, spec: Categories, rows: int) -> Array:
-    return as_features(member, read_numbers(member, len(spec.sizes), rows=rows), spec)
+    return as_features(member, read_numbers(member, spec.width, rows=rows), spec)
 
 
 def _split(parts: Sequence[Member], graphs: int) -> Split:

@@ -29,7 +29,8 @@ def one_fold(table: GraphTable, card: Card, /, **options: Any) -> tuple[GraphTab
     if isinstance(fold, bool) or not isinstance(fold, int) or not 0 <= fold < FOLDS:
         raise SpecError(f"got fold={fold!r}; expected a whole number from 0 to {FOLDS - 1}")
     split = folds(len(table), FOLDS, seed=_SEED, labels=table.y, validation=validation)[fold]
-    words = f"{card.split}; this is fold {fold} with validation={validation!r}"
+    rest = "the next for validation, eight for training" if validation == "inner" else "nine for training, none apart"
+    words = f"{card.split}; here fold {fold} for test, {rest}"
     return dataclasses.replace(table, split=split), dataclasses.replace(card, split=words)
 
 
@@ -40,7 +41,7 @@ def _benchmark(reader: TuFiles, sha256: str, **about: Any) -> Benchmark:
         task=Task.MULTI_CLASS,
         targets=(Target("class", meaning=f"{reader.classes} in the files, renumbered 0, 1"),),
         metric=Metric.ACCURACY,
-        split=f"{FOLDS} folds, stratified by class: one for test, the next for validation, eight for training",
+        split=f"{FOLDS} folds, stratified by class",
         node=reader.node,
         edge=reader.edge,
         licence="none stated; do not redistribute",

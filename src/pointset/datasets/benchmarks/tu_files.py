@@ -83,7 +83,7 @@ class TuFiles:
 
 def _labels(member: Member, spec: Categories, rows: int) -> Array:
     """(rows, 1) labels, checked."""
-    return as_features(member, read_numbers(member, len(spec.sizes), rows=rows), spec)
+    return as_features(member, read_numbers(member, spec.width, rows=rows), spec)
 
 
 def _nodes_of_graphs(member: Member, graphs: int) -> Array:

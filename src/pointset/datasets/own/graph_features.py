@@ -73,7 +73,7 @@ def fitted(features: Tensor | None, given: object, name: str) -> tuple[Tensor | 
             raise SpecError(f"got {name}={given!r}, but the graphs carry no such features; leave {name} out")
         return None, None
     spec = _inferred(features) if given is None else read_spec(given, name)
-    columns = len(spec.sizes) if isinstance(spec, Categories) else spec.width if isinstance(spec, Reals) else 0
+    columns = 0 if spec is None else spec.width
     if features.shape[1] != columns:
         raise SpecError(f"got {name}={spec}; expected {features.shape[1]} columns, as the graphs have")
     if isinstance(spec, Reals):
