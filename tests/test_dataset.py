@@ -14,7 +14,7 @@ from pointset import PointLoader
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.scale import TargetScale
-from pointset.datasets.table import GraphTable, joined_parts
+from pointset.datasets.table import Array, GraphTable, joined_parts
 from pointset.errors import SpecError
 from pointset.specs import Categories
 
@@ -33,7 +33,7 @@ CARD = Card(
 NODE_CARD = replace(CARD, level=Level.NODE, scale_over=("train", "val"))
 
 
-def table(y: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *, y_of_nodes: bool = False) -> GraphTable:
+def table(y: Array, *, y_of_nodes: bool = False) -> GraphTable:
     """A triangle, an edge and a lonely node."""
     return GraphTable(
         num_nodes=np.array([3, 2, 1], dtype=np.uint8),
@@ -80,6 +80,36 @@ def test_graphs_can_be_sliced_and_iterated() -> None:
     assert graphs[-1].edge_index.shape == (2, 0)
     with pytest.raises(IndexError):
         graphs[3]
+
+
+def test_graphs_by_a_split_a_list_or_a_mask() -> None:
+    graphs = graph_dataset().graphs
+    for index in ([2, 0], np.array([2, 0]), torch.tensor([2, 0]), [-1, 0]):
+        assert [data.num_nodes for data in graphs[index]] == [1, 3]
+    assert [data.num_nodes for data in graphs[np.array([True, False, True])]] == [3, 1]
+    assert [data.num_nodes for data in graphs[torch.tensor([1])]] == [2]
+    assert graphs[np.int64(1)].num_nodes == 2
+    assert graphs[torch.tensor(1)].num_nodes == 2  # type: ignore[attr-defined]
+    with pytest.raises(IndexError):
+        graphs[[0, 3]]
+    with pytest.raises(IndexError, match="mask of shape"):
+        graphs[np.array([True])]
+
+
+def test_one_target_has_a_column_as_a_model_gives_it() -> None:
+    card = replace(CARD, targets=CARD.targets[:1])
+    single = Dataset.from_table(table(np.array([1.0, 2, 3])), card, Provenance("hand", "made here"))
+    assert single.graphs[0].y.shape == (1, 1) and single.targets is not None and single.targets.shape == (3, 1)
+    assert graph_dataset().with_targets("size").graphs[0].y.shape == (1, 1)
+    classes = replace(card, task=Task.MULTI_CLASS, classes=("a", "b", "c", "d"))
+    labelled = Dataset.from_table(table(np.array([1, 2, 3])), classes, Provenance("hand", "made here"))
+    assert labelled.graphs[0].y.shape == (1,) and labelled.graphs[0].y.dtype == torch.int64
+    with pytest.raises(SpecError, match="classes have no scale"):
+        labelled.target_scale()
+
+
+def test_a_dataset_finds_its_leaks() -> None:
+    assert not graph_dataset().find_leaks().found
 
 
 def test_node_targets_have_a_row_for_each_node() -> None:

@@ -97,7 +97,7 @@ def test_a_tiny_file_gives_the_molecules_it_describes(tmp_path: Path) -> None:
     dataset = datasets.load("ogbg-molhiv", tmp_path)
     assert dataset.arrays.num_nodes.tolist() == [4, 6, 2, 1]
     assert dataset.arrays.num_edges.tolist() == [3, 6, 0, 0]  # salts have no bond between their parts
-    assert dataset.targets is not None and dataset.targets.tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert dataset.targets is not None and dataset.targets.tolist() == [[0.0], [1.0], [0.0], [1.0]]
     assert dataset.targets.dtype == torch.float32
     assert {part: indices.tolist() for part, indices in dataset.split.items()} == {
         "train": [0, 1],

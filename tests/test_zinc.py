@@ -67,7 +67,7 @@ def assert_same_graphs(dataset: Dataset, root: Path, *, subset: bool) -> None:
         assert torch.equal(graph.x, data.x)
         assert torch.equal(graph.edge_index, data.edge_index)
         assert torch.equal(graph.edge_attr[:, 0], data.edge_attr)
-        assert torch.equal(graph.y, data.y)
+        assert torch.equal(graph.y, data.y.view(1, 1))
 
 
 @pytest.mark.parametrize(("name", "subset"), [("zinc", True), ("zinc-full", False)])
@@ -315,10 +315,10 @@ def test_statistics_and_split_are_the_published_ones(shared_data: Path) -> None:
     assert dataset.arrays.num_nodes.mean() == pytest.approx(23.16, abs=0.005)
     assert dataset.arrays.num_edges.mean() == pytest.approx(24.92, abs=0.005)
     y = dataset.targets
-    assert isinstance(y, Tensor) and y.dtype == torch.float32 and y.shape == (12_000,)
+    assert isinstance(y, Tensor) and y.dtype == torch.float32 and y.shape == (12_000, 1)
     assert float(y[dataset.split["test"]].std()) == pytest.approx(1.9, abs=0.3)
-    first = dataset.graphs[0]  # as PyG has it
-    assert first.x.shape == (29, 1) and first.edge_index.shape == (2, 64) and first.y.shape == (1,)
+    first = dataset.graphs[0]
+    assert first.x.shape == (29, 1) and first.edge_index.shape == (2, 64) and first.y.shape == (1, 1)
 
 
 def test_the_full_dataset_has_the_published_split(shared_data: Path) -> None:

@@ -126,7 +126,7 @@ class Card:
         known = list(self.target_names)
         for name in names:
             if name not in known:
-                hint = did_you_mean(name, known)
+                hint = did_you_mean(str(name), known)
                 raise SpecError(f"{self.name} has no target {name!r}; expected some of {', '.join(known)}{hint}")
         if len(set(names)) < len(names) or not names:
             raise SpecError(f"got the targets {list(names)}; expected at least one, and each once")

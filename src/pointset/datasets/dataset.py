@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pointset.datasets.card import Card, Level
+from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.scale import TargetScale
 from pointset.datasets.splits.parts import Split, check_split
 from pointset.datasets.table import GraphTable
@@ -27,6 +27,7 @@ from pointset.points.store import PointStore
 
 if TYPE_CHECKING:
     from pointset.datasets.own.rejected import Rejected
+    from pointset.datasets.splits import LeakReport
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,13 @@ class Dataset:
     rejected: Sequence[Rejected] = ()  # rows of own data that could not be read, with reasons
     rows: NDArray[np.int64] | None = None  # (G,) of own data: the line of each graph, or its number in graph files
 
+    def __post_init__(self) -> None:
+        y = self.features.y
+        if y is not None and y.dim() == 1 and self.card.task is not Task.MULTI_CLASS:
+            # as a model's output: targets (G,) minus predictions (G, 1) would be (G, G), without a word
+            features = dataclasses.replace(self.features, y=y.unsqueeze(1))
+            object.__setattr__(self, "arrays", dataclasses.replace(self.arrays, features=features))
+
     @classmethod
     def from_table(cls, table: GraphTable, card: Card, provenance: Provenance) -> Dataset:
         """A dataset from what a reader gave."""
@@ -113,7 +121,7 @@ class Dataset:
 
     @property
     def targets(self) -> Tensor | None:
-        """(G, …) or (N, …) all targets; None where there are none."""
+        """(G, k) all targets, or (N, k) of nodes; of a multi-class task (G,) or (N,). None where there are none."""
         return self.features.y
 
     def points(
@@ -145,9 +153,10 @@ class Dataset:
         """The same graphs with another split."""
         return dataclasses.replace(self, split=check_split(split, len(self)))
 
-    def with_targets(self, names: Sequence[str]) -> Dataset:
+    def with_targets(self, names: str | Sequence[str]) -> Dataset:
         """The same graphs with only these targets, in this order."""
-        columns = self.card.columns_of(list(names))
+        names = [names] if isinstance(names, str) else list(names)
+        columns = self.card.columns_of(names)
         y = self.targets
         if y is None or y.dim() < 2:
             return dataclasses.replace(self, card=self.card.with_targets(names))
@@ -177,13 +186,23 @@ class Dataset:
         """Mean and standard deviation of each target over the parts that the card names (``scale_over``).
 
         Raises:
-            SpecError: there are no targets, or a part is missing.
+            SpecError: there are no targets, a part is missing, or the targets are classes.
         """
+        if self.card.task is not Task.REGRESSION:
+            raise SpecError(
+                f"{self.card.name} is a {self.card.task.value}; expected a regression, as classes have no scale"
+            )
         missing = [part for part in self.card.scale_over if part not in self.split]
         if self.targets is None or missing:
             raise SpecError(f"{self.card.name} has no {'targets' if self.targets is None else missing} to scale by")
         chosen = np.concatenate([self.split[part] for part in self.card.scale_over])
         return TargetScale.of(self.targets[self.target_rows(chosen)])
+
+    def find_leaks(self, *, progress: bool | None = None) -> LeakReport:
+        """The same graph (isomorphic, with the same features and weights) on two sides of the split."""
+        from pointset.datasets.splits import find_leaks
+
+        return find_leaks(self.arrays, self.split, progress=progress)
 
     def target_rows(self, graphs: Any) -> Tensor:
         """Rows of :attr:`targets` that belong to these graphs."""

@@ -50,6 +50,11 @@ class PointBatch:
     y: Tensor | None  # (G, …) targets of graphs or (N, …) of nodes, in input order
     matrix: str  # which matrix the points come from
 
+    def __repr__(self) -> str:
+        y = "no y" if self.y is None else f"y {tuple(self.y.shape)}"
+        graphs, nodes = self.num_graphs, int(self.num_nodes.sum())
+        return f"PointBatch({graphs} graphs in {len(self.groups)} groups, {nodes} nodes, {y}, matrix={self.matrix!r})"
+
     @property
     def num_graphs(self) -> int:
         """G."""
