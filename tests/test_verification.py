@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pointset.datasets import catalogue
+from pointset.datasets import catalogue, content_checks
 from pointset.datasets.card import Level, PaperRow
 from pointset.datasets.content_checks import Check
 from pointset.datasets.locate import find
 from pointset.datasets.sources import Benchmark, Download
+from pointset.datasets.splits.leak_report import LeakReport
 from pointset.datasets.verification import Verification, verify
 from pointset.errors import MissingDataError, SpecError
 from pointset.specs import Categories, Reals
@@ -184,6 +185,14 @@ def test_missing_files_and_unknown_names(tmp_path: Path, monkeypatch: pytest.Mon
         verify("small", tmp_path)
     with pytest.raises(SpecError, match="did you mean 'small'"):
         verify("smal", tmp_path)
+
+
+def test_a_leak_is_never_0_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = np.arange(2)
+    report = LeakReport({"train": 20_000, "test": 13_083}, ({"train": one, "test": one},), {}, np.zeros(0, dtype=int))
+    monkeypatch.setattr(content_checks, "find_leaks", lambda *_, **__: report)
+    found = verified(small_benchmark(), tmp_path, monkeypatch)
+    assert named(found, "graphs of test that are also in train").found == "2 of 13,083 (< 0.1 %)"
 
 
 def test_it_can_be_printed_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

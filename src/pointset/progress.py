@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, Task
 
 Item = TypeVar("Item")
 _SHOW_AFTER_SECONDS = 0.5  # a bar that flashes by is noise
@@ -39,6 +41,7 @@ def progress_bar(description: str, total: int | None, *, show: bool | None = Non
             bar = _make_bar()
             bar.start()
             task = bar.add_task(description, total=total)
+            bar.tasks[0].start_time = bar.get_time() - (time.monotonic() - start)  # what was done unseen took time too
         if bar is not None and task is not None:
             bar.update(task, completed=done)
 
@@ -57,16 +60,26 @@ def track(items: Iterable[Item], description: str, total: int | None, *, show: b
             advance(1)
 
 
+def seconds_left(elapsed: float, done: float, total: float | None) -> int | None:
+    """By the mean speed: elapsed · (total − done) / done, at least 1 until all is done; None where it is unknown."""
+    if total is None or not done:
+        return None
+    return max(math.ceil(elapsed * (total - done) / done), 1) if done < total else 0
+
+
 def _make_bar() -> Progress:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        """By the mean speed from the start: rich's own guess takes the time between the last steps, which is none
+        where two workers finish together.
+        """
+
+        def render(self, task: Task) -> Text:
+            left = seconds_left(task.elapsed or 0.0, task.completed, task.total)
+            return Text("-:--:--" if left is None else f"{timedelta(seconds=left)}", style="progress.remaining")
 
     return Progress(
         TextColumn("{task.description}"),
@@ -74,7 +87,7 @@ def _make_bar() -> Progress:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeLeft(),
         console=Console(stderr=True),
         transient=True,
     )

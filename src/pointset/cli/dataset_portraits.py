@@ -59,13 +59,13 @@ def legend_of(dataset: Dataset) -> Legend:
     names: dict[int, str] = {}
     if isinstance(card.node, Categories):
         nodes = _short(card.node_columns)
-        names = category_names(card.node_columns[0]) if card.node_columns else {}
+        names = category_names(card.node_columns, card.node_labels)
     elif card.level is Level.NODE and dataset.targets is not None:
         nodes = card.targets[0].label
         names = dict(enumerate(map(printable, card.classes)))
     else:
         nodes = "degree" if card.node is None else _short(card.node_columns)
-    edge_names = category_names(card.edge_columns[0]) if card.edge_columns else {}
+    edge_names = category_names(card.edge_columns, card.edge_labels)
     return Legend(f"nodes: {printable(nodes)}", f"edges: {_short(card.edge_columns)}", names, edge_names)
 
 

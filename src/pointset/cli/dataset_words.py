@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pointset.cli.messages import printable
 from pointset.datasets.card import Card, Level, Metric, Task
-from pointset.datasets.sources import Benchmark
-from pointset.errors import MissingDataError
 
 _METRICS = {
     Metric.MAE: "MAE",
@@ -30,16 +29,21 @@ def task_in_words(card: Card) -> str:
     return f"{of_nodes}{card.task.value}{targets}"
 
 
+def task_in_brief(card: Card) -> str:
+    """At most 16 letters, for narrow tables: ``13 targets/node``."""
+    of_nodes = "/node" if card.level is Level.NODE else ""
+    if card.task is Task.MULTI_CLASS:
+        return f"{len(card.classes)} classes{of_nodes}"
+    if card.task is Task.MULTI_LABEL:
+        return f"{len(card.targets)} labels{of_nodes}"
+    if len(card.targets) > 1:
+        return f"{len(card.targets)} targets{of_nodes}"
+    return ("binary" if card.task is Task.BINARY else "regression") + of_nodes
+
+
 def metric_in_words(metric: Metric) -> str:
     """``MAE ↓``: the arrow points to where it is better."""
     return f"{_METRICS[metric]} {'↑' if metric.higher_is_better else '↓'}"
-
-
-def how_to_get(benchmark: Benchmark, error: MissingDataError) -> str:
-    """What to put where, and the command that downloads it where it can be downloaded."""
-    if not any(source.downloads for source in benchmark.sources):
-        return str(error)
-    return f"{error}; or get it with: pointset datasets verify {benchmark.card.name} --download"
 
 
 def short_name(column: str) -> str:
@@ -47,9 +51,14 @@ def short_name(column: str) -> str:
     return printable(re.split(r"[:(]", column)[0])
 
 
-def category_names(column: str) -> dict[int, str]:
-    """Names of the categories where the card lists them: ``element: 0 C, 1 N`` gives ``{0: "C", 1: "N"}``."""
-    listed = re.sub(r"\(.*?\)", "", column.partition(":")[2]).split(",")
+def category_names(columns: Sequence[str], labels: Sequence[Sequence[str]] = ()) -> dict[int, str]:
+    """Names of the categories of the first column: its labels, or those that the card lists.
+
+    ``element: 0 C, 1 N`` gives ``{0: "C", 1: "N"}``.
+    """
+    if labels or not columns:
+        return dict(enumerate(map(printable, labels[0]))) if labels else {}
+    listed = re.sub(r"\(.*?\)", "", columns[0].partition(":")[2]).split(",")
     found = [re.fullmatch(r"(\d+) (\S+( \S+){0,2})", part.strip()) for part in listed]
     return {int(match[1]): printable(match[2]) for match in found if match}
 

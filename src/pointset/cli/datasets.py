@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from pointset.cli import datasets_check
-from pointset.cli.messages import counted, load_torch, reported_errors, say, show_error
-from pointset.cli.options import check_picture, is_given
+from pointset.cli.messages import counted, load_torch, reported_errors, say, say_lines, show_error
+from pointset.cli.options import Verb, Verbs, check_picture, is_given
 from pointset.errors import MissingDataError, SpecError
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ EXAMPLES = """
 """
 
 
-class _Verbs(TyperGroup):
+class _DatasetVerbs(Verbs):
     """Says what to type where the name of a dataset stands in place of a verb."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -42,7 +41,7 @@ class _Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=_Verbs, rich_markup_mode="rich")
+app = typer.Typer(cls=_DatasetVerbs, rich_markup_mode="rich")
 
 DataDir = Annotated[
     Path | None,
@@ -83,7 +82,7 @@ SHOW_EXAMPLES = """
 """
 
 
-@app.command(no_args_is_help=True, epilog=SHOW_EXAMPLES)
+@app.command(cls=Verb, no_args_is_help=True, epilog=SHOW_EXAMPLES)
 def show(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, as `pointset datasets` lists it.")],
@@ -124,7 +123,7 @@ def show(
             show_error(f"there is nothing to draw: {reason}")
             raise typer.Exit(1)
         elif reason:
-            say(f"No statistics and drawings: {reason}", style="yellow")
+            say_lines(f"No statistics and drawings: {reason}", style="yellow", below="yellow")
 
 
 VERIFY_EXAMPLES = """
@@ -142,7 +141,7 @@ VERIFY_EXAMPLES = """
 """
 
 
-@app.command(no_args_is_help=True, epilog=VERIFY_EXAMPLES)
+@app.command(cls=Verb, no_args_is_help=True, epilog=VERIFY_EXAMPLES)
 def verify(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Datasets.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that are on this machine.")] = False,
@@ -165,7 +164,7 @@ def verify(
             raise typer.Exit(1)
 
 
-app.command(no_args_is_help=True, epilog=datasets_check.EXAMPLES)(datasets_check.check)
+app.command(cls=Verb, no_args_is_help=True, epilog=datasets_check.EXAMPLES)(datasets_check.check)
 
 
 def _benchmark(name: str) -> Benchmark:
@@ -194,13 +193,12 @@ def _numbers(context: typer.Context, text: str | None) -> list[int] | None:
 
 def _loaded(benchmark: Benchmark, data_dir: Path | None) -> tuple[Dataset | None, str]:
     """The dataset, or how to get it."""
-    from pointset.cli.dataset_words import how_to_get
     from pointset.datasets.locate import obtain
 
     try:
         obtain(benchmark, data_dir, download=False)
     except MissingDataError as error:
-        return None, how_to_get(benchmark, error)
+        return None, str(error)
     load_torch()
     from pointset.datasets.loading import load
 

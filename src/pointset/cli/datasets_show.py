@@ -13,6 +13,7 @@ from pointset.cli.console import output_console
 from pointset.cli.dataset_words import metric_in_words, task_in_words
 from pointset.cli.messages import printable
 from pointset.datasets.card import Card, Task
+from pointset.datasets.known_files import known_files
 from pointset.datasets.sources import Benchmark
 from pointset.specs import Categories, Spec
 
@@ -40,7 +41,11 @@ def show_dataset(benchmark: Benchmark, dataset: Dataset | None, drawn: Sequence[
 
 def described(benchmark: Benchmark, dataset: Dataset | None) -> dict[str, Any]:
     """The object that ``--json`` prints."""
-    about: dict[str, Any] = {"card": benchmark.card.as_dict(), "options": dict(benchmark.options)}
+    about: dict[str, Any] = {
+        "card": benchmark.card.as_dict(),
+        "options": dict(benchmark.options),
+        "known_files": [file._asdict() for file in known_files(benchmark)],
+    }
     if dataset is None:
         return about | {"origin": None, "files": [], "sha256": [], "statistics": None}
     from pointset.datasets.statistics import statistics_of
@@ -79,7 +84,8 @@ def _print_card(console: Console, card: Card, benchmark: Benchmark) -> None:
 
 def _lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     better = "higher" if card.metric.higher_is_better else "lower"
-    yield "task", f"{task_in_words(card)}; scored by {metric_in_words(card.metric)} ({better} is better)"
+    scored = f"{task_in_words(card)}; scored by {metric_in_words(card.metric)} ({better} is better)"
+    yield "task", scored if card.targets else f"none (no targets; pass --{'target' if card.molecules else 'table'})"
     noun = ("label" if card.task is Task.MULTI_LABEL else "target") + ("s" if len(card.targets) > 1 else "")
     for meaning, same in groupby(card.targets, key=lambda target: target.meaning):
         labels = ", ".join(target.label for target in same)
@@ -103,6 +109,8 @@ def _lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     for title, text in (("licence", card.licence), ("source", card.source), ("reference", card.reference)):
         if text:
             yield title, text
+    for title, files in groupby(known_files(benchmark), key=lambda file: file.source):
+        yield "files", f"{title}: {', '.join(file.in_words for file in files)}"
     yield from (("note", note) for note in card.notes)
     yield from (("note", f"{source.title}: {source.note}") for source in benchmark.sources if source.note)
     yield from (("option", f"{name}: {meaning}") for name, meaning in benchmark.options.items())

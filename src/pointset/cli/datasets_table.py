@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pointset.cli.console import output_console, plain_table
-from pointset.cli.dataset_words import metric_in_words, task_in_words
+from pointset.cli.dataset_words import metric_in_words, task_in_brief, task_in_words
 from pointset.datasets import catalogue
 from pointset.datasets.card import Card
 from pointset.datasets.locate import DATA_VARIABLE, Found, find
 
 _MISSING = "not here"
-_DOWNLOADABLE = "can be downloaded"
+_DOWNLOADABLE = "downloadable"
+_ROOMY = 105  # columns from which the whole words for tasks fit
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,14 @@ def show_list(entries: list[Entry]) -> None:
     table.add_column("metric", no_wrap=True)
     table.add_column("here")
     for entry in entries:
-        table.add_row(*_cells(entry))
+        table.add_row(*_cells(entry, task_in_words if console.width >= _ROOMY else task_in_brief))
     console.print(table)
     console.print()
     for line in _notes(entries):
         console.print(line, style="dim", markup=False, soft_wrap=not console.is_terminal)
 
 
-def _cells(entry: Entry) -> list[Any]:
+def _cells(entry: Entry, task: Callable[[Card], str]) -> list[Any]:
     from rich.text import Text
 
     card, paper = entry.card, entry.card.paper
@@ -87,7 +89,7 @@ def _cells(entry: Entry) -> list[Any]:
         here = Text(entry.found.origin, style="green")
     else:
         here = Text(_DOWNLOADABLE if entry.downloadable else _MISSING, style="yellow" if entry.downloadable else "dim")
-    return [Text(card.name, style="bold"), task_in_words(card), *sizes, metric_in_words(card.metric), here]
+    return [Text(card.name, style="bold"), task(card), *sizes, metric_in_words(card.metric), here]
 
 
 def _notes(entries: list[Entry]) -> list[str]:

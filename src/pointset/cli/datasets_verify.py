@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pointset.cli.console import output_console, plain_table
-from pointset.cli.dataset_words import how_to_get
 from pointset.cli.messages import load_torch, printable, say, show_error
 from pointset.datasets import catalogue
 from pointset.datasets.locate import find
@@ -67,9 +66,8 @@ def _verify_one(benchmark: Benchmark, data_dir: Path | None, download: bool, out
     try:
         done = verify(benchmark.card.name, data_dir, download=download)
     except MissingDataError as error:
-        message = str(error) if download else how_to_get(benchmark, error)
-        outcome.missing[benchmark.card.name] = message
-        show_error(message)
+        outcome.missing[benchmark.card.name] = str(error)
+        show_error(str(error))
         return
     outcome.verified.append(done)
     if not quiet:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
 
 from pointset.cli import convert, datasets, inspect
+from pointset.cli.options import Verb, Verbs
 
 _EXAMPLES = """
 [bold]Examples[/bold]
@@ -18,14 +21,15 @@ _EXAMPLES = """
 
 app = typer.Typer(
     name="pointset",
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     epilog=_EXAMPLES,
 )
-app.command(no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
-app.command(no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(cls=Verb, no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
+app.command(cls=Verb, no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
 app.add_typer(datasets.app, name="datasets")
 
 
@@ -48,4 +52,7 @@ def pointset(
 
 def run() -> None:
     """Where the console script begins."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ↓ gets a ?, not a traceback
     app()

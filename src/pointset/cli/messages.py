@@ -63,9 +63,17 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))
 
 
+def say_lines(message: str, *, style: str | None = None, below: str | None = None) -> None:
+    """A message of one line or more; those from the second on in the style ``below``."""
+    first, *rest = message.split("\n")
+    say(first, style=style)
+    for line in rest:
+        say(line, style=below)
+
+
 def show_error(message: str) -> None:
-    """The one message that a failing command ends with."""
-    say(f"Error: {message}", style="red")
+    """The one message that a failing command ends with; what helps stands below its first line."""
+    say_lines(f"Error: {message}", style="red", below="yellow")
 
 
 def show_problems(problems: Sequence[Problem]) -> None:

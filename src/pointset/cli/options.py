@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from pointset.datasets.graph_formats import format_of
 from pointset.errors import FileFormatError
@@ -28,6 +30,25 @@ class FloatType(StrEnum):
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
+
+
+class PlainFlags:
+    """Mixed into a command: its help shows ``--json`` alone, where typer would write ``--json <bool>``."""
+
+    def get_params(self, ctx: Any) -> Any:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Verb(PlainFlags, TyperCommand):
+    """A command of ours."""
+
+
+class Verbs(PlainFlags, TyperGroup):
+    """A group of them."""
 
 
 def is_given(context: typer.Context, option: str) -> bool:

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from pointset.errors import SpecError, did_you_mean
@@ -94,6 +93,8 @@ class Card:
     positions: bool = False  # whether there are 3D positions
     node_columns: tuple[str, ...] = ()  # what each column of x means
     edge_columns: tuple[str, ...] = ()
+    node_labels: tuple[tuple[str, ...], ...] = ()  # names of the categories of each column of x, in order
+    edge_labels: tuple[tuple[str, ...], ...] = ()
     classes: tuple[str, ...] = ()  # names of the classes of a multi-class task, in order
     split_sizes: Mapping[str, int] = field(default_factory=dict)  # official sizes; empty where there are none
     scale_over: tuple[str, ...] = ("train",)  # the parts over which targets are normalised
@@ -103,9 +104,6 @@ class Card:
     paper: PaperRow | None = None
     molecules: str | None = None  # how SMILES become graphs of this kind: "ogb" or "zinc"
     notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "split_sizes", MappingProxyType(dict(self.split_sizes)))
 
     @property
     def target_names(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def benchmark_named(name: str) -> Benchmark:
     Raises:
         SpecError: there is none.
     """
-    if name not in BENCHMARKS:
+    if not isinstance(name, str) or name not in BENCHMARKS:
         hint = did_you_mean(str(name).lower(), list(BENCHMARKS))
         raise SpecError(f"there is no dataset {name!r}; expected one of {', '.join(BENCHMARKS)}{hint}")
     return BENCHMARKS[name]

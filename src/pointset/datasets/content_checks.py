@@ -9,6 +9,7 @@ import numpy as np
 
 from pointset.datasets.card import Card, Level, PaperRow, Task
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.splits.leak_report import percent
 from pointset.datasets.splits.leaks import find_leaks
 from pointset.datasets.statistics import as_columns, column_names, missing_in
 from pointset.datasets.table import Array
@@ -89,7 +90,7 @@ def _leaks(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
     report = find_leaks(dataset.arrays, dataset.split, progress=progress)
     for (seen, scored), count in report.counts.items():
         if size := report.sizes[scored]:
-            found = f"{count:,} of {size:,} ({100 * count / size:.1f} %)" if count else "none"
+            found = f"{count:,} of {size:,} ({percent(count / size)})" if count else "none"
             yield Check(f"graphs of {scored} that are also in {seen}", found, "none", None if count else True)
 
 

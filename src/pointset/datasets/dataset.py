@@ -174,9 +174,15 @@ class Dataset:
             SpecError: there is no such column.
         """
         edge_attr = self.features.edge_attr
-        if edge_attr is None or not 0 <= column < edge_attr.reshape(len(edge_attr), -1).shape[1]:
+        width = 0 if edge_attr is None else int(np.prod(edge_attr.shape[1:]))
+        if edge_attr is None or column not in range(width):
             raise SpecError(f"{self.card.name} has no column {column} of edge features; its spec is {self.card.edge}")
         weights = edge_attr.reshape(len(edge_attr), -1)[:, column].numpy()
+        if absent := int((weights == 0).sum()):
+            raise SpecError(
+                f"{absent:,} of {len(weights):,} edges of {self.card.name} have 0 in column {column} of their "
+                "features, and an edge of weight 0 is none; expected other numbers. Keep the column as edge features"
+            )
         weighted = GraphArrays.from_flat(
             self.arrays.num_nodes, self.arrays.num_edges, self.arrays.edges, weights, self.features
         )
@@ -206,7 +212,10 @@ class Dataset:
 
     def target_rows(self, graphs: Any) -> Tensor:
         """Rows of :attr:`targets` that belong to these graphs."""
-        indices = np.asarray(graphs, dtype=np.int64)
+        indices = np.asarray(graphs)
+        if indices.size and (indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= len(self)):
+            raise SpecError(f"got graphs {graphs!r:.80}; expected whole numbers from 0 to {len(self) - 1}")
+        indices = indices.astype(np.int64)
         if self.card.level is Level.GRAPH:
             return torch.from_numpy(indices)
         mask = np.zeros(len(self), dtype=bool)

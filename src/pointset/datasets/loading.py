@@ -70,17 +70,26 @@ def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bo
     name = benchmark.card.name
     path = prepared_file(name, found.source.title, *digests, *map(_version, found.source.tools))
     try:
-        return prepared(path, lambda: _with_checked_split(found.source.read(found.files, show=show)))
+        return prepared(path, lambda: _made(found, digests, show))
     except MissingExtraError:
         raise
     except PointsetError as error:
         if isinstance(error, FileFormatError) and any(file.name in str(error) for file in found.files):
             raise
         files = ", ".join(str(file) for file in found.files)
-        raise FileFormatError(f"{name} cannot be read from {files}: {error}") from error
+        raise FileFormatError(f"{name} cannot be read: {error} (from {files})") from error
 
 
-def _with_checked_split(table: GraphTable) -> GraphTable:
+def _made(found: Found, digests: tuple[str, ...], show: bool | None) -> GraphTable:
+    try:
+        table = found.source.read(found.files, show=show)
+    except FileFormatError as error:
+        if found.origin != "cache":
+            raise
+        folder = found.files[0].parent
+        raise FileFormatError(f"{error}. Remove it from {folder} to have it downloaded again") from error
+    if digests and tuple(map(file_digest, found.files)) != digests:  # it must not be kept under the name of another
+        raise FileFormatError(f"{', '.join(map(str, found.files))} changed while being read; try again")
     return dataclasses.replace(table, split=check_split(table.split, len(table))) if table.split else table
 
 

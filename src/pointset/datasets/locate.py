@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pointset.datasets.download import fetch
 from pointset.datasets.sources import Benchmark, Source
-from pointset.errors import MissingDataError
+from pointset.errors import MissingDataError, SpecError
 from pointset.files import cache_folder
 
 DATA_VARIABLE = "POINTSET_DATA"
@@ -34,10 +34,16 @@ def data_folder(chosen: str | Path | None = None) -> Path | None:
     named = chosen if chosen is not None else os.environ.get(DATA_VARIABLE) or None
     if named is None:
         return None
-    folder = Path(named)
-    if not folder.is_dir():
+    try:
+        folder = Path(named)
+        found = folder.is_dir()
+    except TypeError:
+        raise SpecError(f"got data_dir={named!r:.60}; expected the path of a folder") from None
+    except OSError:  # a name that is too long
+        found = False
+    if not found:
         how = "data_dir (--data-dir)" if chosen is not None else f"the environment variable {DATA_VARIABLE}"
-        raise MissingDataError(f"{how} names {str(folder)!r}, which is not a folder. Create it, or name another")
+        raise MissingDataError(f"{how} names {str(folder)!r:.200}, which is not a folder. Create it, or name another")
     return folder
 
 
@@ -103,20 +109,30 @@ def _in_package(source: Source) -> tuple[Path, ...]:
 
 
 def _what_to_do(benchmark: Benchmark, folder: Path | None, failures: list[str], download: bool) -> str:
-    name = benchmark.card.name
-    looked = f"the data folder {folder}" if folder is not None else f"no data folder ({DATA_VARIABLE} is not set)"
-    lines = [f"the files of {name} are not on this machine (looked in {looked} and in the cache {cache_folder()})."]
-    lines += [f"Download failed: {failure}." for failure in failures]
-    if not download and any(source.downloads for source in benchmark.sources):
-        lines.append("Downloading was not allowed.")
+    """What was tried, then a line for each way out."""
+    name, sources = benchmark.card.name, benchmark.sources
+    looked = "the data folder" if folder is not None else f"no data folder, as {DATA_VARIABLE} is not set,"
+    head = f"{name} is not on this machine (looked in {looked} and in the cache)."
+    fetched = [source for source in sources if source.downloads]
     ways = []
-    for source in benchmark.sources:
+    if fetched and not download:
+        head += " Downloading was not allowed."
+        ways.append(f"pointset datasets verify {name} --download")
+        fetched = fetched[:1]  # that command tries the others too
+    where = f"{folder}" if folder is not None else "a folder that --data-dir (data_dir=…) names"
+    for source in sources:
         if source.places:
-            where = f"{folder}" if folder is not None else "a folder that --data-dir (data_dir=…) names"
-            ways.append(f"put {' and '.join(source.places[0])} into {where} ({source.title})")
-        if source.downloads:
-            addresses = " and ".join(f"{one.url} as {one.file}" for one in source.downloads)
-            ways.append(f"save {addresses} in {downloads_folder(benchmark)}")
-        if source.package:
-            ways.append(f"install the package: pip install 'pointset[{source.extra}]'")
-    return " ".join([*lines, "What to do, one of: " + "; or ".join(ways)])
+            ways.append(f"put {_listed(source.places[0])} into {where} ({source.title})")
+            where = "the same folder"
+    where = f"{downloads_folder(benchmark)}"
+    for source in fetched:
+        ways.append(f"save {_listed([f'{one.url} as {one.file}' for one in source.downloads])} in {where}")
+        where = "the same folder"
+    ways += [f"pip install 'pointset[{source.extra}]'" for source in sources if source.package]
+    tried = [f"Download failed: {failure}." for failure in failures]
+    return "\n".join([head, *tried, "Any one of these helps:", *(f"- {way}" for way in ways)])
+
+
+def _listed(texts: Sequence[str]) -> str:
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ DAMAGED = (
     SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What numpy and zipfile raise for a file that is cut short, altered, encrypted, pickled, or claims an absurd size."""
+
+
+_LARGEST = 1 << 32  # bytes unpacked; far above any real file, far below what would fill the memory
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -36,7 +39,8 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
                     f"{path} has no {', '.join(missing)}; expected arrays {', '.join(names)}, got "
                     f"{', '.join(archive) or 'none'}"
                 )
-            return {name: archive[name] for name in names}
+            _check_size(path, file)
+            return {name: _plain(path, name, archive[name]) for name in names}
     except FileFormatError:
         raise
     except DAMAGED as error:
@@ -44,3 +48,19 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
             f"{path} cannot be read as .npz ({str(error).partition(chr(10))[0] or type(error).__name__}); it is empty, "
             "cut short or of another kind. Get it again"
         ) from None
+
+
+def _check_size(path: Path, file: BinaryIO) -> None:
+    with zipfile.ZipFile(file) as archive:
+        if sum(member.file_size for member in archive.infolist()) > _LARGEST:
+            raise FileFormatError(
+                f"{path} unpacks to more than {_LARGEST:,} bytes; expected less. It is no real dataset"
+            )
+
+
+def _plain(path: Path, name: str, array: Any) -> NDArray[Any]:
+    """In this machine's byte order, and no wider than torch can take."""
+    if not isinstance(array, np.ndarray):  # a member that is no .npy comes as bytes
+        raise FileFormatError(f"{path}: {name} is no array; expected an .npz that numpy.savez wrote")
+    wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    return array.astype(np.float64 if wide else array.dtype.newbyteorder("="), copy=False)

@@ -44,14 +44,16 @@ def prepared(path: Path, make: Callable[[], GraphTable]) -> GraphTable:
             return read_table(path)
         except PointsetError as error:
             warnings.warn(f"{error}; it is made again", StoreWarning, stacklevel=3)
+    from safetensors import SafetensorError
+
     table = make().in_order()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_table(path, table)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:  # the latter where the disk is full
         warnings.warn(
-            f"cannot keep the dataset in {path.parent} ({error.strerror}), so every use reads it anew. Choose another "
-            "folder with the environment variable POINTSET_CACHE",
+            f"cannot keep the dataset in {path.parent} ({getattr(error, 'strerror', None) or error}), so every use "
+            "reads it anew. Choose another folder with the environment variable POINTSET_CACHE",
             StoreWarning,
             stacklevel=3,
         )
@@ -65,7 +67,7 @@ def write_table(path: Path, table: GraphTable) -> None:
     arrays = {name: getattr(table, name) for name in _ARRAYS if getattr(table, name) is not None}
     arrays |= {f"split.{name}": indices for name, indices in table.split.items()}
     if table.smiles is not None:
-        arrays["smiles"] = np.frombuffer("\n".join(table.smiles).encode(), dtype=np.uint8)
+        arrays["smiles"] = np.frombuffer("\n".join(table.smiles).encode(), dtype=np.uint8)  # GraphTable checked them
     arrays = {name: _narrow(array) for name, array in arrays.items()}
     # One entry: safetensors writes several in an order that changes from run to run, and equal data has equal bytes.
     note = json.dumps({"y_of_nodes": table.y_of_nodes, "sha256": _digest(arrays)})
@@ -97,9 +99,9 @@ def read_table(path: Path) -> GraphTable:
             **arrays,
             y_of_nodes=bool(note["y_of_nodes"]),
             split={name: split[name] for name in sorted(split, key=_part_order)},
-            smiles=None if text is None else text.tobytes().decode().split("\n"),
+            smiles=None if text is None else text.tobytes().decode().split("\n") if len(arrays["num_nodes"]) else [],
         )
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise PointsetError(f"{path} is damaged ({error})") from None
 
 

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pointset.errors import SpecError
+
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
@@ -22,12 +26,14 @@ class TargetScale:
 
         The standard deviation is that of the rows at hand (division by their number), not an estimate.
         """
-        rows = targets.detach().to(torch.float64).reshape(len(targets), -1)
+        rows = targets.detach().to(torch.float64)
+        rows = rows.flatten(1) if rows.dim() > 1 else rows.unsqueeze(1)
         known = ~torch.isnan(rows)
         count = known.sum(0).clamp(min=1)
         mean = torch.where(known, rows, 0.0).sum(0) / count
         std = (torch.where(known, rows - mean, 0.0).square().sum(0) / count).sqrt()
-        return cls(mean, torch.where(std > 0, std, torch.ones_like(std)))
+        varies = std > _ROUNDING * mean.abs()  # a constant 0.1 has a deviation of 1e-17
+        return cls(mean, torch.where(varies, std, torch.ones_like(std)))
 
     def normalise(self, targets: Tensor) -> Tensor:
         """(…, k) or, with one target, (…,): computed in float64, given in the type that came."""
@@ -38,6 +44,10 @@ class TargetScale:
         return self._applied(values.to(torch.float64), lambda y, mean, std: y * std + mean)
 
     def _applied(self, y: Tensor, formula: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+        if len(self.mean) > 1 and (y.dim() == 0 or y.shape[-1] != len(self.mean)):
+            raise SpecError(
+                f"got values of shape {tuple(y.shape)}; expected (…, {len(self.mean)}), a column for each target"
+            )
         mean, std = (part.to(y.device) for part in (self.mean, self.std))
         if y.dim() == 0 or (y.shape[-1] != len(mean)) or (len(mean) == 1 and y.dim() == 1):
             mean, std = mean.squeeze(0), std.squeeze(0)

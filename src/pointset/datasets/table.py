@@ -50,6 +50,9 @@ class GraphTable:
         ):
             if got != expected:
                 raise FileFormatError(f"{name} has {got} rows; expected {expected}. The file is damaged or incomplete")
+        for row, text in enumerate(self.smiles or ()):
+            if not (text.isascii() and text.isprintable()):
+                raise FileFormatError(f"SMILES {row} is {text!r:.60}; expected printable ASCII")
 
     def __len__(self) -> int:
         return len(self.num_nodes)

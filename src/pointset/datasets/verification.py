@@ -14,7 +14,7 @@ from pointset.datasets.loading import assembled
 from pointset.datasets.locate import Found, obtain
 from pointset.datasets.prepared import file_digest
 from pointset.datasets.sources import Benchmark, Source
-from pointset.errors import PointsetError
+from pointset.errors import FileFormatError, GraphError
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,6 @@ def _read(benchmark: Benchmark, found: Found, progress: bool | None) -> tuple[Da
     try:
         table = found.source.read(found.files, show=progress)
         dataset = assembled(benchmark, found, (), table)
-    except (PointsetError, OSError) as error:
+    except (FileFormatError, GraphError, OSError) as error:
         return None, Check(what, "no", "yes", False, str(error))
     return dataset, Check(what, "yes", "yes", True)

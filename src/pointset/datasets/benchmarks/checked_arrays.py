@@ -20,6 +20,10 @@ def as_array(place: str, value: Any) -> Array:
     storage = getattr(value, "untyped_storage", None)
     if storage is not None and value.nbytes > storage().nbytes():  # a few bytes, repeated to fill the memory
         raise FileFormatError(f"{place}: {kind_of(value)} claims more numbers than the file holds")
+    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):
+        raise FileFormatError(
+            f"{place}: got lists inside a {kind_of(value)}; expected numbers"
+        )  # may be endlessly many
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, sparse tensors

@@ -102,6 +102,6 @@ class LrgbFiles:
             edges=edges[:, kept],
             x=as_features(f"{file}, x", flat["x"], self.node),
             edge_attr=as_features(f"{file}, edge_attr", flat["edge_attr"], self.edge)[kept],
-            y=as_features(f"{file}, y", y.reshape(len(y), -1), self.y).reshape(y.shape),
+            y=as_features(f"{file}, y", y.reshape(len(y), self.y.width), self.y).reshape(y.shape),
             y_of_nodes=self.y_of_nodes,
         )

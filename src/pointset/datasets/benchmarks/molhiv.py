@@ -12,7 +12,15 @@ from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member
 from pointset.datasets.benchmarks.ogb_files import FILES, read_ogb
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS, table_of_smiles
+from pointset.datasets.molecules.smiles_table import (
+    EDGE,
+    EDGE_COLUMNS,
+    EDGE_LABELS,
+    NODE,
+    NODE_COLUMNS,
+    NODE_LABELS,
+    table_of_smiles,
+)
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import split_by_column
 from pointset.datasets.table import GraphTable
@@ -62,6 +70,8 @@ _CARD = Card(
     edge=EDGE,
     node_columns=NODE_COLUMNS,
     edge_columns=EDGE_COLUMNS,
+    node_labels=NODE_LABELS,
+    edge_labels=EDGE_LABELS,
     licence="MIT",
     source="Open Graph Benchmark, https://ogb.stanford.edu/docs/graphprop, from MoleculeNet",
     reference="Hu et al. 2020, arXiv:2005.00687; Wu et al. 2018",

@@ -8,7 +8,7 @@ from typing import Any
 from pointset.datasets.benchmarks.lrgb_files import LrgbFiles
 from pointset.datasets.benchmarks.peptide_files import FUNCTIONS, SHAPES, read_functions, read_shapes
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS
+from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, EDGE_LABELS, NODE, NODE_COLUMNS, NODE_LABELS
 from pointset.datasets.sources import Benchmark, Download, Reader, Source
 from pointset.datasets.splits.parts import PARTS
 from pointset.specs import Reals
@@ -36,6 +36,8 @@ def _card(name: str, title: str, **about: Any) -> Card:
         edge=EDGE,
         node_columns=NODE_COLUMNS,
         edge_columns=EDGE_COLUMNS,
+        node_labels=NODE_LABELS,
+        edge_labels=EDGE_LABELS,
         licence="CC BY-NC 4.0",
         source="Long Range Graph Benchmark, https://github.com/vijaydwivedi75/lrgb, from SATPdb",
         reference="Dwivedi et al. 2022, arXiv:2206.08164; Singh et al. 2016",

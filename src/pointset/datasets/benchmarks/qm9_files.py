@@ -28,7 +28,7 @@ from pointset.datasets.benchmarks.qm9_targets import ELEMENTS, TARGETS, in_units
 from pointset.datasets.npz import read_arrays
 from pointset.datasets.table import Array, GraphTable
 from pointset.errors import FileFormatError
-from pointset.specs import Categories
+from pointset.specs import Categories, Reals
 
 ATOMS, BONDS = Categories(len(ELEMENTS)), Categories(5)
 _ARRAYS = ("num_atoms", "Z", "pos", "targets", "num_bonds", "bonds", "bond_type", "smiles")
@@ -63,8 +63,8 @@ def molecules(
         edges=bonds,
         x=x[:, None],
         edge_attr=as_features(f"{place}, bonds", bond_type.astype(np.int64)[:, None], BONDS),
-        pos=pos.astype(np.float32),
-        y=y,
+        pos=as_features(f"{place}, pos", pos, Reals(3)),
+        y=expect_real(place, "targets", y, len(num_atoms), len(TARGETS)),
         smiles=smiles,
     )
 

@@ -46,7 +46,8 @@ REFERENCED = tuple(_ATOM_ENERGIES)  # the targets from which atom references are
 
 def in_units(targets: Array) -> NDArray[np.float64]:
     """(G, 12) the targets in the units of :data:`TARGETS`, from the units of the files: Hartree, Debye, Bohr."""
-    converted: NDArray[np.float64] = targets.astype(np.float64) * _IN_UNITS
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        converted: NDArray[np.float64] = targets.astype(np.float64) * _IN_UNITS
     return converted
 
 

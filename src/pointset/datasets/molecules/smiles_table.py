@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS
+from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS, MISC
+from pointset.datasets.molecules.elements import SYMBOLS
 from pointset.datasets.molecules.many import Unreadable, read_many
 from pointset.datasets.molecules.molecule import Molecule
 from pointset.datasets.molecules.reader import OGB_READER
@@ -20,6 +21,8 @@ EDGE = Categories(*(column.size for column in BOND_COLUMNS))
 NODE_COLUMNS, EDGE_COLUMNS = (
     tuple(f"{column.name}: {column.meaning}" for column in columns) for columns in (ATOM_COLUMNS, BOND_COLUMNS)
 )
+NODE_LABELS = ((*SYMBOLS, MISC), *(column.labels for column in ATOM_COLUMNS[1:]))  # elements, not atomic numbers
+EDGE_LABELS = (tuple(map(str.lower, BOND_COLUMNS[0].labels)), *(column.labels for column in BOND_COLUMNS[1:]))
 
 
 def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) -> GraphTable:

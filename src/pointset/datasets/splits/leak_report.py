@@ -77,7 +77,7 @@ class LeakReport:
             if count:
                 pair, size = example[seen, scored], self.sizes[scored]
                 clauses.append(
-                    f"{count:,} of {size:,} {scored} graphs ({_percent(count / size)}) {'is' if count == 1 else 'are'} "
+                    f"{count:,} of {size:,} {scored} graphs ({percent(count / size)}) {'is' if count == 1 else 'are'} "
                     f"also in {seen} (e.g. graph {pair.scored:,} = graph {pair.seen:,})"
                 )
         return (
@@ -86,7 +86,8 @@ class LeakReport:
         )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """``12.5 %``; what is more than nothing is never ``0.0 %``."""
     return "< 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
 
 

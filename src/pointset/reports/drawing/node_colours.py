@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pointset.reports.drawing.element_colours import OTHERS as OTHER_ELEMENTS
+from pointset.reports.drawing.element_colours import element_colours
+
 Floats = NDArray[np.float64]
 Colour = tuple[float, float, float]
 
@@ -30,7 +33,7 @@ def coloured(values: Sequence[NDArray[Any]], names: Mapping[int, str] | None = N
 
     Args:
         values: of the nodes of each graph. NaN is as low as the lowest.
-        names: of categories; by default their numbers.
+        names: of categories; by default their numbers. Elements have their usual colours.
     """
     if all(np.issubdtype(one.dtype, np.integer) for one in values):
         return _by_category(values, names or {})
@@ -54,12 +57,15 @@ def _by_category(values: Sequence[NDArray[Any]], names: Mapping[int, str]) -> Co
     present, counts = np.unique(everything, return_counts=True)
     order = present[np.argsort(-counts, kind="stable")]
     kept = order if len(order) <= len(_CATEGORIES) else order[: len(_CATEGORIES) - 1]
-    palette = np.array([_rgb(colour) for colour in (*_CATEGORIES[: len(kept)], _OTHERS)])
+    labels = [names.get(int(value), str(value)) for value in kept]
+    of_elements = element_colours(labels)
+    chosen, others = (_CATEGORIES[: len(kept)], _OTHERS) if of_elements is None else (of_elements, OTHER_ELEMENTS)
+    palette = np.array([_rgb(colour) for colour in (*chosen, others)])
     position = np.full(len(present), len(kept))
     position[np.searchsorted(present, kept)] = np.arange(len(kept))
-    legend = [(names.get(int(value), str(value)), _rgb(_CATEGORIES[rank])) for rank, value in enumerate(kept)]
+    legend = [(label, _rgb(colour)) for label, colour in zip(labels, chosen, strict=True)]
     if len(kept) < len(order):
-        legend.append((f"{len(order) - len(kept)} others", _rgb(_OTHERS)))
+        legend.append((f"{len(order) - len(kept)} others", _rgb(others)))
     return Colouring([palette[position[np.searchsorted(present, one)]] for one in values], legend, None)
 
 
