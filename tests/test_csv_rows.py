@@ -90,6 +90,28 @@ def test_smi_files_have_a_smiles_and_a_name(tmp_path: Path) -> None:
     ]
 
 
+def test_smi_files_with_tabs_have_columns(tmp_path: Path) -> None:
+    path = table(tmp_path, "CCO\tethyl alcohol\t1.5\n\nC\tmethane\nN ammonia\nO\n", "t.smi")
+    assert good(path) == [
+        (1, ["CCO", "ethyl alcohol", "1.5"]),
+        (3, ["C", "methane", ""]),
+        (4, ["N", "ammonia", ""]),
+        (5, ["O", "", ""]),
+    ]
+    rows = read(table(tmp_path, "CCO\tethanol\nC\tmethane\t1\n", "t.smi"))
+    assert rows[1].problem == "the row has 3 cells; expected 2, as in the first line"
+
+
+@pytest.mark.parametrize("first", ["sep=;", "SEP=;", '"sep=;"'], ids=["plain", "upper", "quoted"])
+def test_the_separator_that_excel_names(tmp_path: Path, first: str) -> None:
+    path = table(tmp_path, f"{first}\r\nsmiles;y,z\r\nC;1,5\r\n")
+    file = CsvFile(path)
+    assert file.header == ("smiles", "y,z") and file.delimiter == ";"
+    assert good(path) == [(3, ["C", "1,5"])]
+    with pytest.raises(FileFormatError, match="is empty"):
+        CsvFile(table(tmp_path, f"{first}\n"))
+
+
 def test_without_a_header_the_first_line_is_a_row(tmp_path: Path) -> None:
     path = table(tmp_path, "C,1\nN,2\n")
     assert [row.line for row in read(path, header=False)] == [1, 2]

@@ -58,7 +58,8 @@ def table(folder: Path, content: str, name: str = "targets.csv") -> Path:
 
 def values(dataset: Any) -> list[Any]:
     assert dataset.targets is not None
-    listed: list[Any] = dataset.targets.tolist()
+    assert dataset.targets.dim() == (1 if dataset.card.task is Task.MULTI_CLASS else 2)
+    listed: list[Any] = dataset.targets.flatten().tolist()
     return listed
 
 
@@ -70,6 +71,7 @@ def test_graphs_without_targets(tmp_path: Path) -> None:
     assert {part: len(indices) for part, indices in dataset.split.items()} == {"train": 8, "val": 1, "test": 1}
     assert dataset.graphs[2].edge_index.shape == (2, 10)
     assert len(dataset.points()) == 10
+    assert any("no targets" in note and "--table" in note for note in dataset.card.notes)
 
 
 @pytest.mark.parametrize("name", ["own.pt", "own.graphml", "own"])
@@ -101,7 +103,7 @@ def test_y_of_nodes(tmp_path: Path) -> None:
     path = saved(tmp_path, [ring(size, y=torch.arange(size) % 3) for size in (3, 4, 5)])
     dataset = graph_files(path)
     assert (dataset.card.level, dataset.card.task) == (Level.NODE, Task.REGRESSION)
-    assert values(dataset) == [0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 0, 1] and dataset.graphs[1].y.tolist() == [0, 1, 2, 0]
+    assert values(dataset) == [0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 0, 1] and dataset.graphs[1].y.shape == (4, 1)
     classes = graph_files(path, task="multi-class")
     assert classes.card.classes == ("0", "1", "2") and classes.card.outputs == 3
     assert classes.targets is not None and classes.targets.dtype == torch.int64
@@ -163,7 +165,7 @@ def test_bad_graphs_are_rejected_with_their_number_and_reason(tmp_path: Path) ->
         strict=True,
     ):
         assert re.search(told, reason), reason
-    with pytest.raises(TooManyRejectedError, match=r"10 of 30 graphs \(33\.3%\) cannot be used"):
+    with pytest.raises(TooManyRejectedError, match=r"8 of 28 graphs \(28\.6%\) cannot be used"):
         graph_files(path)
 
 
@@ -245,7 +247,8 @@ def test_words_in_the_table_are_classes(tmp_path: Path) -> None:
     targets = table(tmp_path, "graph,kind,y\n0,odd,1\n1,even,2\n2,odd,3\n3,even,4\n")
     dataset = graph_files(path, targets=targets, columns="kind", split="stratified")
     assert dataset.card.classes == ("even", "odd") and values(dataset) == [1, 0, 1, 0]
-    assert graph_files(path, targets=targets).target_names == ("y",)
+    found = graph_files(path, targets=targets)
+    assert found.target_names == ("y",) and any("targets.csv: y. Choose others" in note for note in found.card.notes)
 
 
 def test_graphs_without_row_and_rows_without_graph_are_reported(tmp_path: Path) -> None:
@@ -267,9 +270,9 @@ def test_graphs_without_row_and_rows_without_graph_are_reported(tmp_path: Path) 
         ("graph,y\n0,1\n00,2\n", "two rows"),
         ("graph,y\n1,1\n2,2\n3,1\n4,7\n", "run from 1 to 4; expected 0 to 3"),
         ("graph,y\na,1\nb,2\n", "no row names one of the 4 graphs"),
-        ("y\n1\n2\n", "expected one named 'graph'"),
+        ("y\n1\n2\n", "expected one named 'graph'.*add a column graph with 0, 1, 2, …, in the order"),
         ("graph,Graph,y\n1,1,1\n", "more than once"),
-        ("graph,name\n0,x\n", "no column of numbers"),
+        ("graph,name\n0,x\n", "no column of numbers.*--target"),
         ("", "is empty"),
     ],
     ids=["twice", "two writings", "from 1", "names", "no column", "two columns", "no numbers", "empty"],
@@ -333,6 +336,40 @@ def test_the_command_reads_graphs_with_a_table(tmp_path: Path) -> None:
     assert "2 classes" in result.output and "10 of 10 graphs can be used" in result.output
     refused = CliRunner().invoke(app, [*arguments, "--smiles", "x"], env={"COLUMNS": "200"})
     assert refused.exit_code == 2 and "leave --smiles out" in refused.output
+
+
+def test_decimal_commas_in_the_table(tmp_path: Path) -> None:
+    targets = table(tmp_path, "graph;y\n0;0,5\n1;1,5\n2;2\n")
+    dataset = graph_files(cycles(tmp_path, 3), targets=targets, columns="y")
+    assert values(dataset) == [0.5, 1.5, 2] and dataset.card.notes == ("decimal commas in 'y'",)
+
+
+def test_few_whole_numbers_may_be_classes(tmp_path: Path) -> None:
+    path = saved(tmp_path, [ring(3 + index, y=torch.tensor([index % 3])) for index in range(9)])
+    dataset = graph_files(path)
+    assert dataset.card.task is Task.REGRESSION
+    assert any("whole numbers 0…2" in note and "--task multi-class" in note for note in dataset.card.notes)
+    assert graph_files(path, task="multi-class").card.notes == ()
+
+
+def test_attributes_that_are_not_kept_are_told(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(check)
+    graph = nx.cycle_graph(4)
+    nx.set_node_attributes(graph, {node: "abcd"[node] for node in graph}, "kind")
+    nx.set_node_attributes(graph, {node: 0.5 * node for node in graph}, "size")
+    nx.write_graphml(graph, tmp_path / "own.graphml")
+    notes = graph_files(tmp_path / "own.graphml").card.notes
+    assert any("not kept: kind, size" in note and "x0, x1, …" in note for note in notes)
+    result = CliRunner().invoke(app, [str(tmp_path / "own.graphml")], env={"COLUMNS": "200"})
+    assert result.exit_code == 0 and "not kept: kind, size" in result.output
+    assert "none (no targets; pass --table)" in result.output and "MAE" not in result.output
+    unknown = CliRunner().invoke(app, [str(tmp_path / "nope")])
+    assert unknown.exit_code == 1 and "there is no file or folder" in unknown.output
+
+
+def test_shares_of_a_random_split(tmp_path: Path) -> None:
+    assert [len(part) for part in graph_files(cycles(tmp_path), split=(0.6, 0.2, 0.2)).split.values()] == [6, 2, 2]
 
 
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

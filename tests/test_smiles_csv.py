@@ -91,13 +91,13 @@ def test_a_table_becomes_a_dataset(tmp_path: Path) -> None:
     assert isinstance(card.node, Categories) and len(card.node.sizes) == 9
     assert isinstance(card.edge, Categories) and len(card.edge.sizes) == 3
     assert list(dataset.smiles or ()) == list(MOLECULES) and not dataset.rejected
-    assert dataset.targets is not None and dataset.targets.tolist() == [0.5 * index for index in range(9)]
+    assert dataset.targets is not None and dataset.targets.tolist() == [[0.5 * index] for index in range(9)]
     assert dataset.rows is not None and dataset.rows.tolist() == list(range(2, 11))
     assert {part: len(indices) for part, indices in dataset.split.items()} == {"train": 7, "val": 1, "test": 1}
     salt = dataset.graphs[2]
     assert salt.num_nodes == 2 and salt.edge_index.shape == (2, 0) and sorted(salt.x[:, 3].tolist()) == [4, 6]
     ethanol = dataset.graphs[0]
-    assert ethanol.x.shape == (3, 9) and ethanol.edge_attr.shape == (4, 3) and ethanol.y.tolist() == [0.0]
+    assert ethanol.x.shape == (3, 9) and ethanol.edge_attr.shape == (4, 3) and ethanol.y.tolist() == [[0.0]]
 
 
 def test_the_dataset_feeds_a_model(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_dataset_feeds_a_model(tmp_path: Path) -> None:
 def test_columns_by_name_and_by_number(tmp_path: Path, smiles: Any, targets: Any) -> None:
     path = table(tmp_path, [("a", "CCO", 1.5, "x"), ("b", "CC", 2.5, "y")], header="key,mol,p,note")
     dataset = smiles_csv(path, smiles=smiles, targets=targets)
-    assert dataset.target_names == ("p",) and dataset.targets is not None and dataset.targets.tolist() == [1.5, 2.5]
+    assert dataset.target_names == ("p",) and dataset.targets is not None and dataset.targets.tolist() == [[1.5], [2.5]]
 
 
 @pytest.mark.parametrize("name", ["smiles", "SMILES", "Smiles", "canonical_smiles", "Canonical SMILES", "mol"])
@@ -143,10 +143,28 @@ def test_a_table_without_header(tmp_path: Path) -> None:
 
 def test_smi_files_have_no_targets(tmp_path: Path) -> None:
     path = text(tmp_path, "CCO ethanol\nC methane\n", "own.smi")
-    dataset = smiles_csv(path, targets=[])
-    assert len(dataset) == 2 and dataset.targets is None and dataset.target_names == ()
-    with pytest.raises(SpecError, match=r"targets=\[\] for none"):
-        smiles_csv(path)
+    for automatic in (False, True):
+        dataset = smiles_csv(path, targets=None if automatic else [])
+        assert len(dataset) == 2 and dataset.targets is None and dataset.target_names == ()
+        assert any("no targets" in note and "--target" in note for note in dataset.card.notes) == automatic
+    numbers_as_names = text(tmp_path, "CCO 17\nC 18\n", "numbers.smi")
+    assert smiles_csv(numbers_as_names).targets is None
+    assert smiles_csv(numbers_as_names, targets=1).target_names == ("column 1",)
+
+
+def test_a_smi_file_with_tabs_can_have_targets(tmp_path: Path) -> None:
+    path = text(tmp_path, 'CCO\tethyl alcohol\t1.5\nC\t"methane\t2.5\n', "own.smi")
+    for targets in (2, None):
+        dataset = smiles_csv(path, targets=targets)
+        assert dataset.targets is not None and dataset.targets.tolist() == [[1.5], [2.5]]
+
+
+def test_names_alone_are_molecules_without_targets(tmp_path: Path) -> None:
+    path = table(tmp_path, [("C", "methane"), ("CC", "ethane")], header="smiles,name")
+    assert smiles_csv(path).targets is None
+    result = CliRunner().invoke(app, [str(path)])
+    assert result.exit_code == 0 and "no targets: nothing to learn from" in result.output, result.output
+    assert "none (no targets" in result.output and "MAE" not in result.output
 
 
 def test_gzip_tabs_and_semicolons(tmp_path: Path) -> None:
@@ -160,7 +178,7 @@ def test_gzip_tabs_and_semicolons(tmp_path: Path) -> None:
 
 def test_missing_values_are_nan_and_rows_without_any_are_rejected(tmp_path: Path) -> None:
     rows = [("CCO", 1.5, ""), ("CC", "NA", 2), ("C", "nan", "null"), ("O", "-", " "), ("N", "3e-1", "n/a")]
-    dataset = smiles_csv(table(tmp_path, rows, header="smiles,a,b"), max_rejected=0.5)
+    dataset = smiles_csv(table(tmp_path, rows, header="smiles,a,b"), max_rejected=0)
     assert dataset.targets is not None
     np.testing.assert_array_equal(dataset.targets.numpy(), [[1.5, np.nan], [np.nan, 2], [0.3, np.nan]])
     assert [(one.row, one.kind) for one in dataset.rejected] == [(4, "no target"), (5, "no target")]
@@ -176,6 +194,10 @@ def test_missing_values_are_nan_and_rows_without_any_are_rejected(tmp_path: Path
         ("1_000", "expected a number"),
         ("1,5", "decimal point, not a comma"),
         ("true", "expected a number"),
+        (">100", "is '>100', a limit; expected a number"),
+        ("~3", "a limit; expected a number"),
+        ("12 uM", "expected a number alone"),
+        ("5±1", "expected a number alone"),
         ("0x10", "expected a number"),
         ("1.2*^-6", "expected a number"),
     ],
@@ -225,6 +247,13 @@ def test_every_bad_row_is_kept_for_the_record(tmp_path: Path) -> None:
     assert [int(row["row"]) for row in read] == lines(dataset)
     assert [row["reason"] for row in read] == [one.reason for one in dataset.rejected]
 
+    write_rejected(record, dataset.rejected, tmp_path / "own.csv")
+    with record.open(newline="") as file:
+        whole = list(csv.DictReader(file))
+    assert [int(row["line"]) for row in whole] == lines(dataset)
+    assert (whole[1]["smiles"], whole[1]["y"], whole[1]["note"]) == ("CCO", "word", "not a number")
+    assert (whole[2]["y"], whole[2]["note"], whole[7]["smiles"]) == ("1.5", "", "C" * 20_000)
+
 
 def test_a_quote_that_swallows_rows_is_named(tmp_path: Path) -> None:
     good = "".join(f"{smiles},0.5\n" for smiles in MOLECULES * 2)
@@ -260,14 +289,13 @@ def test_when_no_row_is_left_nothing_helps(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ("", "is empty"),
-        ("smiles,y\n", "has no column of numbers|no rows"),
+        ("smiles,y\n", "no rows"),
         ("a,b\n1,2\n", "no column that is named smiles; its columns are 0 'a', 1 'b'"),
         ("smiles,y,y\nC,1,2\n", "names 'y' more than once"),
         ("smiles,smiles,y\nC,C,1\n", "names 'smiles', 'smiles' more than once"),
         ("SMILES,smiles,y\nC,C,1\n", "names 'SMILES', 'smiles' more than once"),
-        ("smiles,name\nC,methane\n", "no column of numbers besides identifiers"),
     ],
-    ids=["empty", "header only", "other columns", "targets twice", "smiles twice", "two smiles", "no numbers"],
+    ids=["empty", "header only", "other columns", "targets twice", "smiles twice", "two smiles"],
 )
 def test_tables_that_cannot_be_read(tmp_path: Path, content: str, told: str, cache: Path) -> None:
     with pytest.raises(PointsetError, match=told):
@@ -334,7 +362,8 @@ def test_the_task_is_inferred(
 ) -> None:
     dataset = smiles_csv(table(tmp_path, list(zip(("C", "CC", "CCC"), cells, strict=True))), targets="y")
     assert (dataset.card.task, dataset.card.metric) == (task, metric)
-    assert dataset.targets is not None and dataset.targets.tolist() == targets
+    assert dataset.targets is not None and dataset.targets.flatten().tolist() == targets
+    assert dataset.targets.shape == ((3,) if task is Task.MULTI_CLASS else (3, 1))
 
 
 def test_classes_are_numbered_in_order_and_only_those_in_use(tmp_path: Path) -> None:
@@ -562,7 +591,15 @@ def test_the_command_fails_with_the_summary_and_keeps_the_rows(tmp_path: Path) -
         ([str(path), "--rejected", str(path)], "replace the data"),
         ([str(path), "--table", "x.csv"], "leave --table out"),
         ([str(tmp_path / "none.csv")], "there is no file"),
-        ([str(tmp_path / "none.xyz")], "no kind of data"),
+        ([str(tmp_path / "none.xyz")], "there is no file"),
+        ([str(text(tmp_path, "x", "a.xyz"))], "no kind of data"),
+        ([str(text(tmp_path, "x", "a.xlsx"))], "Save the sheet as CSV (UTF-8)"),
+        ([str(text(tmp_path, "x", "a.sdf"))], "Export SMILES"),
+        ([str(path), "--target", "z"], "(--target)"),
+        ([str(text(tmp_path, "a,b\nC,1\n", "n.csv"))], "(--smiles)"),
+        ([str(text(tmp_path, "C,1\n", "h.csv")), "--smiles", "0", "--target", "1"], "(--no-header)"),
+        ([str(path), "--split", "x", "--max-rejected", "1"], "(--split)"),
+        ([str(path), "--task", "x"], "(--task)"),
     ):
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         assert result.exit_code != 0 and told in result.output and "Traceback" not in result.output
@@ -573,6 +610,116 @@ def test_molecules_and_graphs_are_told_apart(tmp_path: Path) -> None:
     assert not holds_molecules(text(tmp_path, "Source,target,weight\n"))
     assert holds_molecules(tmp_path / "a.smi.gz") and holds_molecules(tmp_path / "a.tsv")
     assert not holds_molecules(tmp_path) and not holds_molecules(tmp_path / "a.g6")
+
+
+def test_a_corrected_record_of_bad_rows_can_be_read_again(tmp_path: Path) -> None:
+    rows = [f"{'C' * n};{n},5" for n in range(1, 10)]
+    path = text(tmp_path, "\n".join(["smiles;logP", *rows, "C(;10,5"]))
+    record = tmp_path / "bad.csv"
+    assert CliRunner().invoke(app, [str(path), "--rejected", str(record)]).exit_code == 0
+    corrected = smiles_csv(text(tmp_path, record.read_text().replace("C(;", "CO;"), "good.csv"))
+    assert corrected.target_names == ("logP",) and corrected.targets is not None
+    assert corrected.targets.tolist() == [[10.5]] and list(corrected.smiles or ()) == ["CO"]
+
+    names = text(tmp_path, "C( methyl alcohol\n" + "C methane\n" * 9, "own.smi")
+    record = tmp_path / "bad.smi"
+    assert CliRunner().invoke(app, [str(names), "--rejected", str(record)]).exit_code == 0
+    again = smiles_csv(text(tmp_path, record.read_text().replace("C(\t", "CO\t"), "good.smi"))
+    assert list(again.smiles or ()) == ["CO"] and again.targets is None
+
+
+def test_the_command_says_how_to_keep_all_rows_and_names_lines_of_leaks(tmp_path: Path) -> None:
+    bad = [("C(", 1)] * 30
+    parts = ["train"] * 8 + ["test"]
+    good = [(smiles, 0.25 * n, part) for n, (smiles, part) in enumerate(zip(MOLECULES, parts, strict=True))]
+    rows = [*good, ("OCC", 7.5, "test"), ("N", "", "train"), *((*row, "train") for row in bad)]
+    path = table(tmp_path, rows, header="smiles,y,fold")
+    result = CliRunner().invoke(app, [str(path), "--max-rejected", "1", "--split", "column:fold"])
+    assert result.exit_code == 0, result.output
+    assert "left out 10 more; --rejected OUT.csv keeps all 31" in result.output
+    assert (
+        "left out 1 with no target, which is no mistake: line 12" in result.output and "10 of 41 rows" in result.output
+    )
+    assert "1 of 2 test molecules is also in train (line 11 'OCC' = line 2 'CCO')" in result.output
+
+
+def test_the_command_takes_impossible_chemistry_on_request(tmp_path: Path) -> None:
+    path = table(tmp_path, [("C(C)(C)(C)(C)C", 1.5), ("C", 2.5)])
+    refused = CliRunner().invoke(app, [str(path)])
+    assert refused.exit_code == 1 and "(--lenient)" in refused.output
+    assert CliRunner().invoke(app, [str(path), "--lenient"]).exit_code == 0
+
+
+@pytest.mark.parametrize("separator", [";", "\t"], ids=["semicolon", "tab"])
+@pytest.mark.parametrize("targets", [None, "logP"], ids=["found", "named"])
+def test_decimal_commas_are_numbers(tmp_path: Path, separator: str, targets: str | None) -> None:
+    cells = ["-0,31", "1,5", "2", "", "3,0e-1", "1.234,5", "1.5"]
+    rows = [separator.join(row) for row in zip(MOLECULES, cells, strict=False)]
+    path = text(tmp_path, "\n".join([f"smiles{separator}logP", *rows]))
+    dataset = smiles_csv(path, targets=targets, max_rejected=0.5)
+    assert dataset.card.task is Task.REGRESSION and "decimal commas in 'logP'" in dataset.card.notes
+    assert dataset.targets is not None and dataset.targets.flatten().tolist() == [-0.31, 1.5, 2, 0.3]
+    assert lines(dataset) == [5, 7, 8] and "no point" in dataset.rejected[1].reason
+
+
+def test_a_stray_decimal_comma_among_points_is_a_bad_row(tmp_path: Path) -> None:
+    path = text(tmp_path, "smiles;y\n" + "C;0.5\n" * 9 + "C;1,5\n")
+    dataset = smiles_csv(path)
+    assert lines(dataset) == [11] and "not a comma" in dataset.rejected[0].reason and len(dataset.card.notes) == 1
+
+
+def test_limits_are_never_classes(tmp_path: Path) -> None:
+    path = table(tmp_path, [("C", ">100"), ("CC", "<5"), ("O", "12 uM"), ("N", "7.5"), ("CO", "8.5"), ("CN", "weak")])
+    dataset = smiles_csv(path, targets="y", max_rejected=1.0)
+    assert dataset.card.task is Task.REGRESSION and lines(dataset) == [2, 3, 4, 7]
+    classes = [("C", "1a"), ("CC", "2b"), ("O", "1a")]
+    with pytest.raises(SpecError, match=r"'1a'.*--task multi-class"):
+        smiles_csv(table(tmp_path, classes, name="c.csv"), targets="y")
+    assert smiles_csv(tmp_path / "c.csv", targets="y", task="multi-class").card.classes == ("1a", "2b")
+
+
+def test_rows_without_a_target_do_not_count_as_bad(tmp_path: Path) -> None:
+    path = table(tmp_path, [*((smiles, "") for smiles in MOLECULES * 5), ("C", 0), ("CC", 1)])
+    dataset = smiles_csv(path, max_rejected=0)
+    assert len(dataset) == 2 and {one.kind for one in dataset.rejected} == {"no target"}
+    with pytest.raises(TooManyRejectedError, match=r"1 of 3 rows \(33\.3%\)"):
+        smiles_csv(table(tmp_path, [*((smiles, "?") for smiles in MOLECULES), ("C", 0), ("CC", 1), ("C(", 1)]))
+    with pytest.raises(TooManyRejectedError, match="no row is left"):
+        smiles_csv(table(tmp_path, [("C", "n.d."), ("CC", "N.T.")]), targets="y")
+
+
+def test_few_whole_numbers_may_be_classes(tmp_path: Path) -> None:
+    path = table(tmp_path, [(smiles, index % 3) for index, smiles in enumerate(MOLECULES)])
+    (note,) = smiles_csv(path, targets="y").card.notes
+    assert "whole numbers 0…2" in note and "--task multi-class" in note
+    assert smiles_csv(path, targets="y", task="regression").card.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("expt (kcal/mol)", "kcal/mol"),
+        ("logS [mol/L]", "mol/L"),
+        ("T (K)", "K"),
+        ("yield (%)", "%"),
+        ("y (measured)", ""),
+        ("y", ""),
+        ("(K)", ""),
+    ],
+)
+def test_a_unit_in_the_header(tmp_path: Path, name: str, unit: str) -> None:
+    (target,) = smiles_csv(table(tmp_path, [("C", 1.5), ("CC", 2.5)], header=f"smiles,{name}")).card.targets
+    assert (target.name, target.unit) == (name, unit)
+
+
+def test_shares_of_a_random_split(tmp_path: Path) -> None:
+    path = table(tmp_path, [("C" * n, n / 2) for n in range(1, 11)])
+    dataset = smiles_csv(path, split=(0.7, 0.2, 0.1))
+    assert [len(part) for part in dataset.split.values()] == [7, 2, 1] and "0.7/0.2/0.1" in dataset.card.split
+    wrong: Any
+    for wrong in ((0.7, 0.7, 0.1), (0.5, 0.5), ("a", "b", "c"), 5, None):
+        with pytest.raises(SpecError):
+            smiles_csv(path, split=wrong)
 
 
 def test_real_molecules(shared_data: Path, tmp_path: Path) -> None:

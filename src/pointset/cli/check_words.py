@@ -13,23 +13,25 @@ if TYPE_CHECKING:
     from pointset.datasets.splits.leak_report import LeakReport
 
 _SHOWN_ROWS = 20
-_SHOWN_PAIRS = 3  # of each two parts
+_SHOWN_EXAMPLES = 3
 _LONGEST_SMILES = 40
 
 
 def show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
-    """Rows that cannot be used, with their reasons: bad ones first, then those that only lack a target."""
+    """Bad rows with their reasons, the first 20 of them; then in one line those that only lack a target."""
     from pointset.datasets.own.rejected import NO_TARGET
 
-    ordered = sorted(rejected, key=lambda one: one.kind == NO_TARGET)
-    for one in ordered[:_SHOWN_ROWS]:
+    bad = [one for one in rejected if one.kind != NO_TARGET]
+    without = [one for one in rejected if one.kind == NO_TARGET]
+    for one in bad[:_SHOWN_ROWS]:
         say(f"left out {one.place} {one.row}: {one.reason}", style="yellow")
-    if (more := len(rejected) - _SHOWN_ROWS) > 0:
+    if (more := len(bad) - _SHOWN_ROWS) > 0:
         remedy = "" if kept else f"; --rejected OUT.csv keeps all {len(rejected):,}"
         say(f"left out {more:,} more{remedy}", style="yellow")
-    without = sum(one.kind == NO_TARGET for one in rejected)
     if without:
-        say(f"{without:,} left out only for lack of a target, which is no mistake", style="yellow")
+        shown = ", ".join(f"{one.place} {one.row}" for one in without[:_SHOWN_EXAMPLES])
+        dots = ", …" if len(without) > _SHOWN_EXAMPLES else ""
+        say(f"left out {len(without):,} with no target, which is no mistake: {shown}{dots}", style="yellow")
 
 
 def leaks_in_words(leaks: LeakReport, dataset: Dataset) -> str:
@@ -37,7 +39,7 @@ def leaks_in_words(leaks: LeakReport, dataset: Dataset) -> str:
     clauses = []
     for (seen, scored), count in leaks.counts.items():
         if count:
-            examples = [pair for pair in leaks.pairs if pair.parts == (seen, scored)][:_SHOWN_PAIRS]
+            examples = [pair for pair in leaks.pairs if pair.parts == (seen, scored)][:_SHOWN_EXAMPLES]
             shown = "; ".join(f"{_named(dataset, pair.scored)} = {_named(dataset, pair.seen)}" for pair in examples)
             noun = "molecules" if dataset.smiles is not None else "graphs"
             verb = "is" if count == 1 else "are"

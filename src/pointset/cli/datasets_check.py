@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.messages import counted, load_torch, reported_errors, say, show_error, show_problems
+from pointset.cli.check_words import leaks_in_words, show_left_out
+from pointset.cli.messages import counted, load_torch, reported_errors, say, show_error
 from pointset.cli.options import check_folder_of, is_given
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ EXAMPLES = """
 """
 
 _MOST_NODES_DRAWN = 200
-_ONLY_MOLECULES = ("smiles", "no_header", "hydrogens")
+_ONLY_MOLECULES = ("smiles", "no_header", "hydrogens", "lenient")
 _ONLY_GRAPHS = ("table", "level")
 
 
@@ -55,18 +56,20 @@ def check(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the split.")] = 0,
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line is a row already.")] = False,
     hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Hydrogens are nodes too.")] = False,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Take impossible valences as they are written.")] = False,
     max_rejected: Annotated[
         float, typer.Option(min=0, max=1, metavar="SHARE", help="How many rows may be bad; 1 for any.")
     ] = 0.1,
     rejected: Annotated[
-        Path | None, typer.Option(metavar="OUT.csv", help="Write the bad rows with their reasons.")
+        Path | None,
+        typer.Option(metavar="OUT.csv", help="Write the rows left out with their reasons, to correct them."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Read your own data, and say what is in it and what is wrong with it.
 
     Every bad row is reported with its line and the reason. The exit code is 1 where more rows are bad than
-    --max-rejected allows.
+    --max-rejected allows; rows that only lack a target do not count.
     """
     with reported_errors():
         if rejected is not None:
@@ -78,11 +81,12 @@ def check(
         load_torch()
         options: dict[str, Any] = {"task": task, "split": split, "seed": seed, "max_rejected": max_rejected}
         if molecules:
-            options |= {"smiles": smiles, "targets": target, "header": not no_header, "hydrogens": hydrogens}
+            options |= {"smiles": smiles, "targets": target, "header": not no_header}
+            options |= {"hydrogens": hydrogens, "lenient": lenient}
         else:
             options |= {"targets": table, "columns": target, "level": level}
         dataset = _read(file, options, molecules=molecules, rejected=rejected)
-        _print(dataset, as_json=as_json)
+        _print(dataset, as_json=as_json, kept=rejected is not None)
 
 
 def _check_output(path: Path, inputs: Sequence[Path]) -> None:
@@ -103,16 +107,14 @@ def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Pat
     from pointset.datasets.own import graph_files, smiles_csv
     from pointset.datasets.own.rejected import TooManyRejectedError
 
+    header = options["header"] if molecules else None
     try:
         dataset = smiles_csv(file, **_by_number(file, options)) if molecules else graph_files(file, **options)
     except TooManyRejectedError as error:
-        _keep(rejected, error.rejected)
-        first, *rest = str(error).splitlines()
-        show_error(first)
-        for line in rest:
-            say(line, style="yellow")
+        _keep(rejected, error.rejected, file, header)
+        show_error(str(error))
         raise typer.Exit(1) from None
-    _keep(rejected, dataset.rejected)
+    _keep(rejected, dataset.rejected, file, header)
     return dataset
 
 
@@ -132,17 +134,21 @@ def _by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _keep(path: Path | None, rejected: Sequence[Rejected]) -> None:
-    if path is not None:
-        from pointset.datasets.own.rejected import write_rejected
+def _keep(path: Path | None, rejected: Sequence[Rejected], file: Path, header: bool | None) -> None:
+    """Write what was left out; of a table, for which ``header`` is said, the rows as they are."""
+    if path is None:
+        return
+    from pointset.datasets.own.rejected import write_rejected
 
+    if header is None:
         write_rejected(path, rejected)
-        say(f"{counted(len(rejected), 'bad row')} written to {path}")
+    else:
+        write_rejected(path, rejected, file, header=header)
+    say(f"{counted(len(rejected), 'row')} left out, written to {path}")
 
 
-def _print(dataset: Dataset, *, as_json: bool) -> None:
+def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
     from pointset.cli.datasets_show import described, print_json, show_dataset
-    from pointset.datasets.graph_files.screening import Problem
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits import find_leaks
 
@@ -156,9 +162,9 @@ def _print(dataset: Dataset, *, as_json: bool) -> None:
         print_json(content)
         return
     show_dataset(itself, dataset, _drawn(dataset))
-    show_problems([Problem(f"{one.place} {one.row}", one.reason) for one in dataset.rejected])
+    show_left_out(dataset.rejected, kept=kept)
     if leaks.found:
-        say(f"The split leaks: {leaks}", style="yellow")
+        say(leaks_in_words(leaks, dataset), style="yellow")
     unit = "row" if dataset.smiles is not None else "graph"
     total = len(dataset) + sum(one.place in ("line", "graph") for one in dataset.rejected)  # not rows of --table
     say(f"{len(dataset):,} of {counted(total, unit)} can be used", style="yellow" if dataset.rejected else "green")

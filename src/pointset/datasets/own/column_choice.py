@@ -14,8 +14,11 @@ Column = str | int  # a name, or a number counted from 0
 
 # Names under which SMILES are published, without case, blanks and underscores; the earlier goes first.
 _SMILES_NAMES = ("smiles", "canonicalsmiles", "isomericsmiles", "rdkitsmiles", "smile", "structure", "molecule", "mol")
+_OPTIONS = {"smiles": "--smiles", "targets": "--target", "columns": "--target", "split": "--split"}  # on the shell
 _SAMPLE = 1000  # rows that are looked at to find the columns of numbers
-_IDENTIFIER = re.compile(r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|index|cid|sid|split|fold|row)|mol(ecule)?id)")
+_IDENTIFIER = re.compile(
+    r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|index|cid|sid|split|fold|row|line)|mol(ecule)?id)"
+)
 
 
 def column_number(file: CsvFile, chosen: Column, what: str) -> int:
@@ -26,12 +29,14 @@ def column_number(file: CsvFile, chosen: Column, what: str) -> int:
         FileFormatError: two columns have this name.
     """
     if isinstance(chosen, bool) or not isinstance(chosen, (str, int)):
-        raise SpecError(f"got {what}={chosen!r}; expected the name of a column, or its number counted from 0")
+        raise SpecError(
+            f"got {what}={chosen!r} ({_OPTIONS[what]}); expected the name of a column, or its number counted from 0"
+        )
     if isinstance(chosen, int):
         if not 0 <= chosen < file.width:
             raise SpecError(
-                f"got {what}={chosen}; expected 0 to {file.width - 1}, as {file.path} has {file.width} columns, "
-                "counted from 0"
+                f"got {what}={chosen} ({_OPTIONS[what]}); expected 0 to {file.width - 1}, as {file.path} has "
+                f"{file.width} columns, counted from 0"
             )
         return chosen
     name = chosen.strip()
@@ -39,7 +44,10 @@ def column_number(file: CsvFile, chosen: Column, what: str) -> int:
         raise FileFormatError(_twice(file, [name]))
     if name not in file.header:
         hint = did_you_mean(name, [known for known in file.header if known])
-        raise SpecError(f"{file.path} has no column {name!r} for {what}; {_listed(file)}{hint}{_header_hint(file)}")
+        raise SpecError(
+            f"{file.path} has no column {name!r} for {what}= ({_OPTIONS[what]}); {columns_in_words(file)}{hint}"
+            f"{_header_hint(file)}"
+        )
     return file.header.index(name)
 
 
@@ -62,26 +70,36 @@ def smiles_column(file: CsvFile, chosen: Column | None) -> int:
                 raise FileFormatError(_twice(file, [file.header[column] for column in found]))
             return found[0]
     raise SpecError(
-        f"{file.path} has no column that is named smiles; {_listed(file)}. Pass smiles=, the column's name or its "
-        f"number counted from 0{_header_hint(file)}"
+        f"{file.path} has no column that is named smiles; {columns_in_words(file)}. Pass smiles= (--smiles), the "
+        f"column's name or its number counted from 0{_header_hint(file)}"
     )
 
 
-def target_columns(file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int]) -> list[int]:
+def target_columns(
+    file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int], what: str = "targets"
+) -> list[int]:
     """The columns of targets; where none are chosen, all columns of numbers but ``others`` and identifiers.
 
+    Args:
+        file: the table.
+        chosen: names or numbers; None to find them. There may be none.
+        others: columns that are no targets.
+        what: how the caller's argument is called.
+
     Raises:
-        SpecError: there is no such column, one is chosen twice, or none holds numbers.
+        SpecError: there is no such column, or one is chosen twice.
         FileFormatError: two columns have the same name.
     """
     if chosen is None:
         return _numeric_columns(file, others)
     listed = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
-    columns = [column_number(file, column, "targets") for column in listed]
+    columns = [column_number(file, column, what) for column in listed]
     if len(set(columns)) < len(columns):
-        raise SpecError(f"got targets={listed}; expected each column once")
+        raise SpecError(f"got {what}={listed} ({_OPTIONS[what]}); expected each column once")
     if clash := [column for column in columns if column in others]:
-        raise SpecError(f"the column {shown(file, clash[0])} cannot be a target: it is the SMILES or the split")
+        raise SpecError(
+            f"the column {shown(file, clash[0])} cannot be a target: it says which graph it is, or the split"
+        )
     return columns
 
 
@@ -92,27 +110,27 @@ def shown(file: CsvFile, column: int) -> str:
 
 def _numeric_columns(file: CsvFile, others: Sequence[int]) -> list[int]:
     """Columns with numbers in at least half of their cells: a stray word makes a bad row, not a column of text."""
+    names = [1] if file.is_smi else []  # often numbers, and nothing to predict
     candidates = [
         column
         for column in range(file.width)
-        if column not in others and not (file.header and _IDENTIFIER.fullmatch(file.header[column].lower()))
+        if column not in (*others, *names) and not (file.header and _IDENTIFIER.fullmatch(file.header[column].lower()))
     ]
     known, numbers = dict.fromkeys(candidates, 0), dict.fromkeys(candidates, 0)
     for row in itertools.islice((row for row in file.rows() if row.problem is None), _SAMPLE):
         for column in candidates:
             if not is_missing(row.cells[column]):
                 known[column] += 1
-                numbers[column] += number_of(row.cells[column], truth=True) is not None
+                numbers[column] += _is_number(row.cells[column], commas=file.decimal_commas)
     found = [column for column in candidates if numbers[column] and 2 * numbers[column] >= known[column]]
-    names = [file.header[column] for column in found] if file.header else []
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    headers = [file.header[column] for column in found] if file.header else []
+    if repeated := sorted({name for name in headers if headers.count(name) > 1}):
         raise FileFormatError(_twice(file, repeated))
-    if not found:
-        raise SpecError(
-            f"{file.path} has no column of numbers besides identifiers; {_listed(file)}. Name the targets: "
-            "targets=['…'], a column of words for classes among them, or targets=[] for none"
-        )
     return found
+
+
+def _is_number(cell: str, *, commas: bool) -> bool:
+    return number_of(cell, truth=True) is not None or (commas and number_of(cell, comma=True) is not None)
 
 
 def _twice(file: CsvFile, names: Sequence[str]) -> str:
@@ -123,7 +141,8 @@ def _twice(file: CsvFile, names: Sequence[str]) -> str:
     )
 
 
-def _listed(file: CsvFile) -> str:
+def columns_in_words(file: CsvFile) -> str:
+    """The columns of a table, for messages."""
     if not file.header:
         return f"it is read without a header, so its {file.width} columns are chosen by number"
     names = ", ".join(f"{number} {name!r}" for number, name in enumerate(file.header[:20]))
@@ -133,5 +152,5 @@ def _listed(file: CsvFile) -> str:
 def _header_hint(file: CsvFile) -> str:
     """A first line with a number in it is probably a row already."""
     if any(number_of(name) is not None and not is_missing(name) for name in file.header):
-        return ". If the first line is a row already, pass header=False and choose columns by number"
+        return ". If the first line is a row already, pass header=False (--no-header) and choose columns by number"
     return ""

@@ -26,6 +26,7 @@ _PROBLEMS = {  # what the csv module says → what it means
     "field larger": _CELL_TOO_LONG,
     "expected after": 'text follows a closing quote; a quote (") inside a quoted cell is written twice',
 }
+_NAMED_SEPARATOR = re.compile(r'"?sep=([,;\t|])"?', re.IGNORECASE)
 
 
 class Row(NamedTuple):
@@ -39,9 +40,11 @@ class Row(NamedTuple):
 class CsvFile:
     """A table: ``header`` is its first line, :meth:`rows` the others.
 
-    Columns are separated by tabs in ``.tsv`` and ``.tab``, by the first blank in ``.smi`` (SMILES, then a name; such
-    files have no header), and otherwise by whichever of comma, semicolon and tab is the most frequent in the first line
-    outside quotes; ``.gz`` may follow. Lines without anything but blanks and separators are not rows.
+    Columns are separated by tabs in ``.tsv`` and ``.tab``, and otherwise by whichever of comma, semicolon and tab is
+    the most frequent in the first line outside quotes; ``.gz`` may follow. A first line such as ``sep=;``, which Excel
+    writes, names the separator and is no header. ``.smi`` files have no header, and tabs between SMILES, name and
+    whatever follows; or, where the first line has no tab, the name behind the first blank. Lines without anything but
+    blanks and separators are not rows.
 
     Args:
         path: the file.
@@ -56,9 +59,11 @@ class CsvFile:
         self.path = Path(path)
         lines = _Lines(self.path)
         suffix = _suffix(self.path)
-        self.has_header = header and suffix != ".smi"
-        self.delimiter = " " if suffix == ".smi" else _delimiter(suffix, lines.first)
-        first = next(_rows(lines, self.delimiter, None), None)
+        self.is_smi = suffix == ".smi"
+        self._named_separator = None if self.is_smi else _NAMED_SEPARATOR.fullmatch(lines.first.strip("\r\n"))
+        self.has_header = header and not self.is_smi
+        self.delimiter = self._named_separator[1] if self._named_separator else _delimiter(suffix, lines.first)
+        first = next(self._all_rows(lines, None), None)
         if first is None:
             raise FileFormatError(f"{self.path} is empty; expected a header and a row for each graph")
         if first.problem is not None:
@@ -66,16 +71,28 @@ class CsvFile:
         self.header = tuple(cell.strip() for cell in first.cells) if self.has_header else ()
         self.width = len(first.cells)
 
+    @property
+    def decimal_commas(self) -> bool:
+        """Whether numbers may have them, as commas do not separate the columns."""
+        return self.delimiter != ","
+
     def rows(self) -> Iterator[Row]:
         """The rows from the beginning, each time anew.
 
         Raises:
             FileFormatError: further down the file is not UTF-8, or a gzip file ends too early.
         """
-        rows = _rows(_Lines(self.path), self.delimiter, self.width)
+        rows = self._all_rows(_Lines(self.path), self.width)
         if self.has_header:
             next(rows, None)
         return rows
+
+    def _all_rows(self, lines: _Lines, width: int | None) -> Iterator[Row]:
+        if self._named_separator:
+            next(lines)
+        if self.is_smi:
+            return _smiles_and_names(lines, self.delimiter, width)
+        return _rows(lines, self.delimiter, width)
 
 
 class _Lines:
@@ -114,9 +131,6 @@ class _Lines:
 
 
 def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
-    if delimiter == " ":
-        yield from _smiles_and_names(lines)
-        return
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         lines.begin_row()
@@ -145,8 +159,8 @@ def _misfit(cells: list[str], taken: list[str], width: int | None) -> str | None
     return None
 
 
-def _smiles_and_names(lines: _Lines) -> Iterator[Row]:
-    """``CCO ethyl alcohol`` → the SMILES and the name; there are no quotes in such files."""
+def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
+    """``CCO ethyl alcohol`` → the SMILES and the name, which may be missing; there are no quotes in such files."""
     while True:
         lines.begin_row()
         try:
@@ -157,9 +171,9 @@ def _smiles_and_names(lines: _Lines) -> Iterator[Row]:
             yield Row(lines.before + 1, (lines.taken[0],), str(error))
             continue
         if text:
-            smiles, *name = text.split(maxsplit=1)
-            cells = [smiles, name[0] if name else ""]
-            yield Row(lines.before + 1, cells, _misfit(cells, lines.taken, 2))
+            cells = text.split("\t") if delimiter == "\t" and "\t" in text else text.split(maxsplit=1)
+            cells += [""] * ((width or 2) - len(cells))
+            yield Row(lines.before + 1, cells, _misfit(cells, lines.taken, width))
 
 
 def _meaning(error: str) -> str:
@@ -174,5 +188,7 @@ def _suffix(path: Path) -> str:
 def _delimiter(suffix: str, first_line: str) -> str:
     if suffix in (".tsv", ".tab"):
         return "\t"
+    if suffix == ".smi":
+        return "\t" if "\t" in first_line.strip() else " "
     outside_quotes = re.sub(r'"[^"]*"', "", first_line)
     return max((",", ";", "\t"), key=outside_quotes.count)  # the first of them where none occurs

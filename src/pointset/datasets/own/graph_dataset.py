@@ -19,9 +19,10 @@ from pointset.datasets.graph_formats import FOLDER, FORMATS, format_of
 from pointset.datasets.own.cards import own_card
 from pointset.datasets.own.column_choice import Column
 from pointset.datasets.own.graph_features import feature_problems, fitted, with_flat_features
+from pointset.datasets.own.graph_notes import graph_notes
 from pointset.datasets.own.graph_targets import GraphTargets, targets_in_files
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
-from pointset.datasets.own.splitting import make_split, split_column_of
+from pointset.datasets.own.splitting import SplitChoice, make_split, split_column_of
 from pointset.datasets.own.target_table import TargetTable, read_target_table
 from pointset.datasets.own.target_values import task_named
 from pointset.datasets.prepared import file_digest
@@ -37,6 +38,7 @@ class _Read(NamedTuple):
     names: list[str]  # of all graphs
     graphs: dict[int, Graph]  # the good ones by number
     problems: dict[int, tuple[str, str]]  # the others
+    ignored: list[str]  # attributes that were not read
 
 
 def graph_files(
@@ -48,7 +50,7 @@ def graph_files(
     task: str | None = None,
     node: Any = None,
     edge: Any = None,
-    split: str | Path = "random",
+    split: SplitChoice = "random",
     seed: int = 0,
     max_rejected: float = MOST_REJECTED,
     progress: bool | None = None,
@@ -68,9 +70,11 @@ def graph_files(
             are labels, words are classes, and other numbers are numbers.
         node: the spec of node features, e.g. ``Categories(28)``; by default whole numbers are categories.
         edge: the spec of edge features.
-        split: ``"random"``, ``"stratified"``, ``"column:NAME"`` of the CSV, or a file with a split.
+        split: ``"random"``, ``"stratified"``, ``"column:NAME"`` of the CSV, a file with a split, or the shares of a
+            random split such as ``(0.7, 0.2, 0.1)``.
         seed: of the split.
-        max_rejected: the largest share of graphs that may be left out; 1.0 for any.
+        max_rejected: the largest share of graphs that may be bad; 1.0 for any. Those that only lack a target do not
+            count.
         progress: whether to show a bar; by default where there is a terminal.
 
     Raises:
@@ -81,7 +85,10 @@ def graph_files(
     source, limit = Path(path), check_limit(max_rejected)
     wanted, chosen_task = _level(level, table=targets is not None), task_named(task)
     if targets is None and (columns is not None or split_column_of(split) is not None):
-        raise SpecError("columns= and split='column:NAME' are about a table of targets; pass it as targets='….csv'")
+        raise SpecError(
+            "columns= (--target) and split='column:NAME' are about a table of targets; pass it as targets='….csv' "
+            "(--table ….csv)"
+        )
     read = _read(source, None if targets is None else Path(targets), progress)
     table = None
     if targets is not None:
@@ -96,14 +103,16 @@ def graph_files(
     ]
     rejected += [] if table is None else table.rejected
     check_share(rejected, len(numbers), limit, source, unit="graph")
-    return _dataset(source, read, numbers, found, table, rejected, (node, edge), split, seed)
+    dataset = _dataset(source, read, numbers, found, table, rejected, (node, edge), split, seed)
+    notes = graph_notes(source, read.ignored, found, None if columns is not None else table)
+    return dataclasses.replace(dataset, card=dataclasses.replace(dataset.card, notes=notes))
 
 
 def _level(level: Level | str | None, *, table: bool) -> Level | None:
     try:
         wanted = None if level is None else Level(level)
     except ValueError:
-        raise SpecError(f"got level={level!r}; expected 'graph' or 'node'") from None
+        raise SpecError(f"got level={level!r} (--level); expected 'graph' or 'node'") from None
     if table and wanted is Level.NODE:
         raise SpecError("a table of targets has a row for each graph; for targets of nodes put y into the graph files")
     return wanted
@@ -128,7 +137,8 @@ def _read(path: Path, table: Path | None, progress: bool | None) -> _Read:
     listed = list(graphs)
     unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
     problems |= {listed[at]: problem for at, problem in unfit.items()}
-    return _Read(names, {number: graph for number, graph in graphs.items() if number not in problems}, problems)
+    good = {number: graph for number, graph in graphs.items() if number not in problems}
+    return _Read(names, good, problems, screened.ignored)
 
 
 def _targets(read: _Read, table: TargetTable | None, level: Level | None, task: Any) -> GraphTargets:
@@ -148,7 +158,7 @@ def _dataset(
     table: TargetTable | None,
     rejected: list[Rejected],
     specs: tuple[Any, Any],
-    split: str | Path,
+    split: SplitChoice,
     seed: int,
 ) -> Dataset:
     graphs = [read.graphs[number] for number in numbers]

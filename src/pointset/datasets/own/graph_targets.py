@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.datasets.card import Level, Task
+from pointset.datasets.own.rejected import NO_TARGET
+from pointset.datasets.own.target_values import whole_numbers_note
 from pointset.errors import SpecError
 from pointset.points.graphs import Graph
 
@@ -27,6 +29,7 @@ class GraphTargets:
     y: Sequence[NDArray[Any] | None] | None = None  # of each graph: (1, k), or at the level of nodes (n, k)
     classes: tuple[str, ...] = ()
     problems: dict[int, tuple[str, str]] = field(default_factory=dict)  # graph → kind and reason
+    notes: tuple[str, ...] = ()  # for the card
 
 
 def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | None) -> GraphTargets:
@@ -45,7 +48,7 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
     """
     if all(graph.features.y is None for graph in graphs):
         if level is Level.NODE:
-            raise SpecError("got level='node', but the graphs carry no y; expected a row of y for each node")
+            raise SpecError("got level='node' (--level), but the graphs carry no y; expected a row of y for each node")
         return GraphTargets(Level.GRAPH, task or Task.REGRESSION)
     level = level or _level(graphs)
     problems: dict[int, tuple[str, str]] = {}
@@ -62,10 +65,16 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
 def _finished(
     level: Level, task: Task | None, names: tuple[str, ...], tables: list[Numbers | None], problems: dict[int, Any]
 ) -> GraphTargets:
-    task = task or _inferred([t for index, t in enumerate(tables) if t is not None and index not in problems])
+    notes: tuple[str, ...] = ()
+    if task is None:
+        sound = [table for index, table in enumerate(tables) if table is not None and index not in problems]
+        task = _inferred(sound)
+        if task is Task.REGRESSION and len(names) == 1 and sound:
+            notes = whole_numbers_note(np.concatenate(sound), names[0])
     if task in (Task.BINARY, Task.MULTI_CLASS) and len(names) > 1:
         raise SpecError(
-            f"the graphs have {len(names)} targets y for {task.value}; expected one. Pass task='multi-label'"
+            f"the graphs have {len(names)} targets y for {task.value}; expected one. Pass task='multi-label' "
+            "(--task multi-label)"
         )
     for index, table in enumerate(tables):
         if table is not None and index not in problems and (reason := _misfit(table, task)):
@@ -73,7 +82,7 @@ def _finished(
     good = [table if index not in problems else None for index, table in enumerate(tables)]
     if task is not Task.MULTI_CLASS:
         kind = np.float64 if task is Task.REGRESSION else np.float32
-        return GraphTargets(level, task, names, [_as_type(table, kind) for table in good], (), problems)
+        return GraphTargets(level, task, names, [_as_type(table, kind) for table in good], (), problems, notes)
     values = np.unique(np.concatenate([table for table in good if table is not None] or [np.zeros(0)]))
     numbered = [None if table is None else np.searchsorted(values, table) for table in good]
     return GraphTargets(level, task, names, numbered, tuple(f"{value:g}" for value in values), problems)
@@ -90,7 +99,7 @@ def _level(graphs: Sequence[Graph]) -> Level:
 def _table(graph: Graph, level: Level, index: int, problems: dict[int, tuple[str, str]]) -> Numbers | None:
     y = graph.features.y
     if y is None:
-        problems[index] = ("no target", "it carries no y, as other graphs do")
+        problems[index] = (NO_TARGET, "it carries no y, as other graphs do")
         return None
     if y.is_complex():
         problems[index] = ("targets that are no numbers", "y holds complex numbers; expected real ones")
@@ -109,7 +118,7 @@ def _table(graph: Graph, level: Level, index: int, problems: dict[int, tuple[str
             "y holds infinity; expected finite numbers, NaN where missing",
         )
     elif np.isnan(table).all():
-        problems[index] = ("no target", "all of y is missing (NaN), or y is empty")
+        problems[index] = (NO_TARGET, "all of y is missing (NaN), or y is empty")
     return table
 
 

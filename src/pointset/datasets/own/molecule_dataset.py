@@ -13,21 +13,22 @@ from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.molecules.rdkit_guard import require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader
-from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, NODE, NODE_COLUMNS
+from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, EDGE_LABELS, NODE, NODE_COLUMNS, NODE_LABELS
 from pointset.datasets.own.cards import own_card
 from pointset.datasets.own.column_choice import Column
 from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.kept import Notes, kept
+from pointset.datasets.own.kinds import check_kind
 from pointset.datasets.own.molecule_rows import MoleculeColumns, read_molecule_rows
 from pointset.datasets.own.molecule_table import MoleculeNotes, make_table
 from pointset.datasets.own.rejected import MOST_REJECTED, check_limit, check_share
-from pointset.datasets.own.splitting import make_split, split_column_of
+from pointset.datasets.own.splitting import SplitChoice, make_split, split_column_of
 from pointset.datasets.own.target_values import read_targets, task_named
 from pointset.datasets.prepared import file_digest, prepared_file
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 
-_VERSION = 1  # raise it when the same file would be read differently
+_VERSION = 2  # raise it when the same file would be read differently
 
 
 class _Plan(NamedTuple):
@@ -57,7 +58,7 @@ def smiles_csv(
     smiles: Column | None = None,
     targets: Column | Sequence[Column] | None = None,
     task: str | None = None,
-    split: str | Path = "random",
+    split: SplitChoice = "random",
     seed: int = 0,
     header: bool = True,
     hydrogens: bool = False,
@@ -77,17 +78,18 @@ def smiles_csv(
         path: the table, in UTF-8.
         smiles: the column of SMILES, by name or number (from 0); by default the one that is named so.
         targets: the columns of targets, by name or number; by default all columns of numbers that are not named like
-            identifiers (id, index, …); ``[]`` for none. Missing values (empty, NA, NaN, null, -) become NaN; a row
-            without any value is rejected.
+            identifiers (id, index, …), or none where there are no such columns; ``[]`` for none. Missing values
+            (empty, NA, NaN, null, -, …) become NaN; a row without any value is left out.
         task: ``"regression"``, ``"binary"``, ``"multi-class"`` or ``"multi-label"``; by default values of only 0 and 1
             are labels, words in a single target are classes, and other numbers are numbers.
-        split: ``"random"``, ``"stratified"``, ``"scaffold"``, ``"column:NAME"``, or a file with a split.
+        split: ``"random"``, ``"stratified"``, ``"scaffold"``, ``"column:NAME"``, a file with a split, or the shares of
+            a random split such as ``(0.7, 0.2, 0.1)``.
         seed: of the random and the stratified split.
         header: whether the first line names the columns.
         hydrogens: whether hydrogens are nodes too.
         conformer_seed: makes 3D positions from this seed.
         lenient: takes molecules with impossible chemistry (a valence too high) as they are written.
-        max_rejected: the largest share of rows that may be left out; 1.0 for any.
+        max_rejected: the largest share of rows that may be bad; 1.0 for any. Rows that only lack a target do not count.
         workers: processes that read SMILES; the result does not depend on it.
         progress: whether to show a bar; by default where there is a terminal.
 
@@ -99,6 +101,7 @@ def smiles_csv(
     """
     require_rdkit()
     limit = check_limit(max_rejected)
+    check_kind(path)
     file = CsvFile(path, header=header)
     columns = MoleculeColumns.chosen(file, smiles, targets, split_column_of(split))
     reader = MoleculeReader(hydrogens=hydrogens, conformer_seed=conformer_seed, lenient=lenient)
@@ -134,7 +137,7 @@ def _prepared(
 
     def make() -> tuple[GraphTable, Notes]:
         rows = read_molecule_rows(plan.file, plan.columns)
-        values = read_targets(rows.targets, plan.columns.names, plan.task)
+        values = read_targets(rows.targets, plan.columns.names, plan.task, commas=plan.file.decimal_commas)
         table, notes = make_table(rows, values, plan.reader, workers=workers, progress=progress)
         check_share(notes.rejected, len(notes.rows), limit, plan.file.path)
         if table is None:
@@ -147,7 +150,10 @@ def _prepared(
 
 def _card(plan: _Plan, notes: MoleculeNotes, split: str, *, automatic: bool) -> Card:
     path, names = plan.file.path, plan.columns.names
-    chosen = f"targets are all columns of numbers: {', '.join(names)}. Choose others with targets= (--target)"
+    if names:
+        chosen = f"targets are all columns of numbers: {', '.join(names)}. Choose others with targets= (--target)"
+    else:
+        chosen = "no targets: nothing to learn from; name a column with targets= (--target)"
     return own_card(
         name=path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
         title=path.name,
@@ -160,8 +166,10 @@ def _card(plan: _Plan, notes: MoleculeNotes, split: str, *, automatic: bool) -> 
         edge=EDGE,
         node_columns=NODE_COLUMNS,
         edge_columns=EDGE_COLUMNS,
+        node_labels=NODE_LABELS,
+        edge_labels=EDGE_LABELS,
         positions=plan.reader.conformer_seed is not None,
         classes=notes.classes,
         molecules="ogb",
-        notes=(chosen,) if automatic else (),
+        notes=(*((chosen,) if automatic else ()), *notes.targets),
     )

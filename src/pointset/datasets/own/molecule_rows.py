@@ -39,7 +39,7 @@ class MoleculeColumns:
         if isinstance(smiles, int) and file.header and _looks_like_data(file, smiles_at, columns):
             raise FileFormatError(
                 f"the first line of {file.path} is {','.join(file.header)[:80]!r}, which seems to be a row already; "
-                "expected the names of the columns. Pass header=False, or put a header above it"
+                "expected the names of the columns. Pass header=False (--no-header), or put a header above it"
             )
         return cls(smiles_at, columns, split_at, tuple(shown(file, column) for column in columns))
 

@@ -26,6 +26,7 @@ class MoleculeNotes:
     rows: list[int]  # (G,) the line of each graph
     task: Task
     classes: tuple[str, ...]
+    targets: tuple[str, ...]  # what is to be said of the targets on the card
     split: list[str]  # (G,) cells of the split column; empty where there is none
     rejected: tuple[Rejected, ...]
 
@@ -40,6 +41,7 @@ class MoleculeNotes:
             rows=notes["rows"],
             task=Task(notes["task"]),
             classes=tuple(notes["classes"]),
+            targets=tuple(notes["targets"]),
             split=notes["split"],
             rejected=tuple(Rejected(**one) for one in notes["rejected"]),
         )
@@ -64,8 +66,8 @@ def make_table(
     molecules: list[Molecule] = []
     for at, result in zip(wanted, results, strict=True):
         if isinstance(result, Unreadable):
-            kind = "a SMILES that cannot be read"
-            rejected.append(rejected_row(rows.lines[at], kind, result.reason, rows.content(at)))
+            reason = result.reason.replace("lenient=True", "lenient=True (--lenient)")
+            rejected.append(rejected_row(rows.lines[at], "a SMILES that cannot be read", reason, rows.content(at)))
         else:
             kept.append(at)
             molecules.append(result)
@@ -74,6 +76,7 @@ def make_table(
         rows=[rows.lines[at] for at in kept],
         task=values.task,
         classes=classes,
+        targets=values.notes,
         split=[rows.split[at] for at in kept] if rows.split else [],
         rejected=tuple(sorted(rejected, key=lambda one: one.row)),
     )

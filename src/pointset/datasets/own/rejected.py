@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pointset.datasets.own.csv_rows import LONGEST_CELL, CsvFile
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import replacing
 
 MOST_REJECTED = 0.10  # share of the rows
+NO_TARGET = "no target"  # the kind of rows that are not wrong: a table of several tasks has them everywhere
 _SHOWN = 5
 _CONTENT_LENGTH = 80
 
@@ -55,7 +57,7 @@ def counts_by_kind(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
 
 
 def check_share(rejected: Sequence[Rejected], kept: int, limit: float, where: object, *, unit: str = "row") -> None:
-    """Refuse data of which too much could not be used.
+    """Refuse data of which too much could not be used; rows that only lack a target do not count.
 
     Args:
         rejected: the rows left out.
@@ -67,12 +69,15 @@ def check_share(rejected: Sequence[Rejected], kept: int, limit: float, where: ob
     Raises:
         TooManyRejectedError: more than that were rejected, or nothing is left; with counts, examples and the remedy.
     """
-    total = kept + len(rejected)
-    if kept and len(rejected) <= limit * total:
+    bad = [one for one in rejected if one.kind != NO_TARGET]
+    total = kept + len(bad)
+    if kept and len(bad) <= limit * total:
         return
-    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in counts_by_kind(rejected))
-    examples = "".join(f"\n  {one}" for one in rejected[:_SHOWN])
-    more = f"\n  … and {len(rejected) - _SHOWN:,} more" if len(rejected) > _SHOWN else ""
+    if not kept:
+        bad, total = list(rejected), len(rejected)
+    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in counts_by_kind(bad))
+    examples = "".join(f"\n  {one}" for one in bad[:_SHOWN])
+    more = f"\n  … and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
     bound = f"expected at most {100 * limit:.3g}%" if kept else f"no {unit} is left"
     remedy = (
         f"Correct them, or go on with the other {kept:,} by max_rejected=1.0 (--max-rejected 1)"
@@ -80,7 +85,7 @@ def check_share(rejected: Sequence[Rejected], kept: int, limit: float, where: ob
         else "Correct them"
     )
     raise TooManyRejectedError(
-        f"{where}: {len(rejected):,} of {total:,} {unit}s ({100 * len(rejected) / max(total, 1):.3g}%) cannot be used; "
+        f"{where}: {len(bad):,} of {total:,} {unit}s ({100 * len(bad) / max(total, 1):.3g}%) cannot be used; "
         f"{bound}. By reason: {kinds}. The first are{examples}{more}\n{remedy}",
         rejected,
     )
@@ -93,23 +98,54 @@ def check_limit(limit: float) -> float:
         SpecError: it is not between 0 and 1.
     """
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
-        raise SpecError(f"got max_rejected={limit!r}; expected a share between 0 and 1, such as 0.1 for a tenth")
+        raise SpecError(
+            f"got max_rejected={limit!r} (--max-rejected); expected a share between 0 and 1, such as 0.1 for a tenth"
+        )
     return float(limit)
 
 
-def write_rejected(path: str | Path, rejected: Sequence[Rejected]) -> None:
-    """Write the rows that were left out as CSV (place, row, reason, content), whole or not at all.
+def write_rejected(
+    path: str | Path, rejected: Sequence[Rejected], table: str | Path | None = None, *, header: bool = True
+) -> None:
+    """Write what was left out as CSV, whole or not at all.
+
+    Args:
+        path: the file to write.
+        rejected: the rows left out.
+        table: the table that they come from. With it, its columns are written as they are, with its separator, and
+            behind them line and reason (one column of both where there is no header): the rows can be corrected there
+            and read again. Without it, the columns are place, row, reason and content.
+        header: whether the table has a header; otherwise none is written.
 
     Raises:
-        FileFormatError: the folder is not there.
+        FileFormatError: the folder is not there, or the table cannot be read any more.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileFormatError(f"cannot write {target}: there is no folder {target.parent}. Create it first")
+    source = None if table is None else CsvFile(table, header=header)
+    delimiter = "," if source is None else source.delimiter.replace(" ", "\t")  # .smi: names have blanks
     with (
         replacing(target) as temporary,
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        if source is not None:
+            writer.writerows(_original_rows(source, {one.row: one.reason for one in rejected}))
+            return
         writer.writerow(("place", "row", "reason", "content"))
         writer.writerows((one.place, one.row, one.reason, one.content) for one in rejected)
+
+
+def _original_rows(table: CsvFile, reasons: dict[int, str]) -> Iterator[list[str]]:
+    """The rows at these lines; cells that are missing at the end are empty, and those that no program reads are cut."""
+    if table.has_header:
+        yield [*table.header, "line", "reason"]
+    for row in table.rows():
+        if row.line in reasons:
+            missing = [""] * (table.width - len(row.cells))
+            cells = [cell[:LONGEST_CELL] for cell in row.cells]
+            reason = reasons[row.line]
+            # Where columns have no names, a column of lines would be taken for a target when it is read again.
+            told = (str(row.line), reason) if table.has_header else (f"line {row.line}: {reason}",)
+            yield [*cells, *missing, *told]

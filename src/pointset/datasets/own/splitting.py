@@ -12,6 +12,8 @@ from pointset.datasets.splits import random_split, scaffold_split, split_by_colu
 from pointset.datasets.splits.parts import EXPECTED_WORDS, Split, part_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 
+SplitChoice = str | Path | Sequence[float]  # a way by name, a file, or shares
+
 _COLUMN = "column:"
 _WAYS = ("random", "stratified", "scaffold", "column:NAME")
 
@@ -23,7 +25,7 @@ class MadeSplit(NamedTuple):
     words: str
 
 
-def split_column_of(how: str | Path) -> str | None:
+def split_column_of(how: SplitChoice) -> str | None:
     """The column that ``column:NAME`` names."""
     return how.removeprefix(_COLUMN).strip() if isinstance(how, str) and how.startswith(_COLUMN) else None
 
@@ -36,7 +38,7 @@ def split_problem(cell: str) -> str | None:
 
 
 def make_split(
-    how: str | Path,
+    how: SplitChoice,
     *,
     count: int,
     seed: int,
@@ -49,7 +51,8 @@ def make_split(
 
     Args:
         how: ``"random"``, ``"stratified"`` (by the targets), ``"scaffold"`` (molecules; deterministic),
-            ``"column:NAME"``, or a file of :func:`pointset.datasets.splits.split_from_file`.
+            ``"column:NAME"``, a file of :func:`pointset.datasets.splits.split_from_file`, or the shares of train, val
+            and test in a random split.
         count: number of graphs.
         seed: of the random and the stratified split.
         labels: (count, …) the targets of graphs.
@@ -63,15 +66,22 @@ def make_split(
     """
     if cells is not None:
         return MadeSplit(split_by_column(cells), f"the table's column {split_column_of(how)!r}")
+    if isinstance(how, Sequence) and not isinstance(how, str):
+        shares = "/".join(f"{share:g}" if isinstance(share, (int, float)) else str(share) for share in how)
+        return MadeSplit(random_split(count, how, seed=seed), f"random {shares}, seed {seed}")
+    if not isinstance(how, (str, Path)):
+        raise SpecError(f"got split={how!r}; expected {', '.join(_WAYS)}, a file, or shares such as (0.8, 0.1, 0.1)")
     if how == "random":
         return MadeSplit(random_split(count, seed=seed), f"random 0.8/0.1/0.1, seed {seed}")
     if how == "stratified":
         if labels is None:
-            raise SpecError("got split='stratified', but the graphs have no targets of their own; use split='random'")
+            raise SpecError(
+                "got split='stratified' (--split), but the graphs have no targets of their own; use split='random'"
+            )
         return MadeSplit(stratified_split(labels, seed=seed), f"stratified 0.8/0.1/0.1, seed {seed}")
     if how == "scaffold":
         if smiles is None:
-            raise SpecError("got split='scaffold', but the graphs are no molecules; use split='random'")
+            raise SpecError("got split='scaffold' (--split), but the graphs are no molecules; use split='random'")
         return MadeSplit(scaffold_split(smiles), "by scaffold 0.8/0.1/0.1, the largest scaffolds in train")
     return MadeSplit(_from_file(how, count, rejected), f"from the file {Path(how).name}")
 
@@ -80,11 +90,15 @@ def _from_file(how: str | Path, count: int, rejected: int) -> Split:
     path = Path(how)
     if isinstance(how, str) and not path.suffix:
         hint = did_you_mean(how, list(_WAYS))
-        raise SpecError(f"got split={how!r}; expected {', '.join(_WAYS)}, or a file (.json, .npz, .csv){hint}")
+        raise SpecError(
+            f"got split={how!r} (--split); expected {', '.join(_WAYS)}, or a file (.json, .npz, .csv){hint}"
+        )
     try:
         split = split_from_file(path, count)
     except FileNotFoundError:
-        raise MissingDataError(f"there is no file {path}, which split= names; expected {', '.join(_WAYS)}") from None
+        raise MissingDataError(
+            f"there is no file {path}, which split= (--split) names; expected {', '.join(_WAYS)}"
+        ) from None
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({error.strerror or error}); expected a split") from None
     if rejected and len(np.unique(np.concatenate(list(split.values())))) < count:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pointset.datasets.card import Level, Task
 from pointset.datasets.graph_formats import FORMATS
-from pointset.datasets.own.column_choice import Column, column_number, shown, target_columns
+from pointset.datasets.own.column_choice import Column, column_number, columns_in_words, shown, target_columns
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.graph_targets import GraphTargets
 from pointset.datasets.own.rejected import Rejected, rejected_row
@@ -40,7 +40,8 @@ class TargetTable:
         names = tuple(shown(self.file, column) for column in self.columns)
         known = [position for position, number in enumerate(numbers) if number in self.row_of]
         rows = [self.row_of[numbers[position]] for position in known]
-        values = read_targets([[row.cells[column] for row in rows] for column in self.columns], names, task)
+        cells = [[row.cells[column] for row in rows] for column in self.columns]
+        values = read_targets(cells, names, task, commas=self.file.decimal_commas)
         problems = {
             position: ("no row of targets", f"{self.file.path.name} has no row for this graph")
             for position, number in enumerate(numbers)
@@ -52,7 +53,7 @@ class TargetTable:
             return GraphTargets(Level.GRAPH, values.task, problems=problems)
         at_position = dict(zip(known, values.y.reshape(len(rows), -1), strict=True))
         y = [None if index in problems else at_position[index][None] for index in range(len(numbers))]
-        return GraphTargets(Level.GRAPH, values.task, names, y, values.classes, problems)
+        return GraphTargets(Level.GRAPH, values.task, names, y, values.classes, problems, values.notes)
 
     def split_cells(self, numbers: Sequence[int]) -> list[str] | None:
         """The cells of the split column for these graphs."""
@@ -109,7 +110,17 @@ def read_target_table(
         if name not in number_of:
             reason = f"there is no graph {name[:80]!r}"
             rejected.append(_row_rejected(file, row, "a row of targets without a graph", reason))
-    return TargetTable(file, target_columns(file, columns, others), split_column, row_of, rejected)
+    return TargetTable(file, _target_columns(file, columns, others), split_column, row_of, rejected)
+
+
+def _target_columns(file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int]) -> list[int]:
+    found = target_columns(file, chosen, others, "columns")
+    if not found and chosen is None:
+        raise SpecError(
+            f"{file.path} has no column of numbers besides identifiers; {columns_in_words(file)}. Name the targets, "
+            "which may be a column of words for classes: columns='…' (--target …)"
+        )
+    return found
 
 
 def _graph_column(file: CsvFile) -> int:
@@ -121,7 +132,7 @@ def _graph_column(file: CsvFile) -> int:
             return lower.index(name)
     raise SpecError(
         f"{file.path} has the columns {', '.join(file.header)[:200]!r}; expected one named 'graph' with the name or "
-        "number of each row's graph. Rename it"
+        "number of each row's graph. Rename it, or add a column graph with 0, 1, 2, …, in the order of the graphs"
     )
 
 
