@@ -269,13 +269,24 @@ def test_graphs_without_row_and_rows_without_graph_are_reported(tmp_path: Path) 
         ("graph,y\n0,1\n0,2\n", "row in line 2 and another in line 3"),
         ("graph,y\n0,1\n00,2\n", "two rows"),
         ("graph,y\n1,1\n2,2\n3,1\n4,7\n", "run from 1 to 4; expected 0 to 3"),
+        ("graph,y\n1,1\n2,2\n3,1\n", "run from 1 to 3; expected 0 to 3"),
         ("graph,y\na,1\nb,2\n", "no row names one of the 4 graphs"),
         ("y\n1\n2\n", "expected one named 'graph'.*add a column graph with 0, 1, 2, …, in the order"),
         ("graph,Graph,y\n1,1,1\n", "more than once"),
         ("graph,name\n0,x\n", "no column of numbers.*--target"),
         ("", "is empty"),
     ],
-    ids=["twice", "two writings", "from 1", "names", "no column", "two columns", "no numbers", "empty"],
+    ids=[
+        "twice",
+        "two writings",
+        "from 1",
+        "from 1, one short",
+        "names",
+        "no column",
+        "two columns",
+        "no numbers",
+        "empty",
+    ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, content: str, told: str) -> None:
     with pytest.raises(PointsetError, match=told):

@@ -131,6 +131,40 @@ def test_all_columns_of_numbers_are_targets_but_identifiers(tmp_path: Path) -> N
     assert "logP, MolWt" in dataset.card.notes[0]
 
 
+def test_classes_with_many_digits_stay_apart(tmp_path: Path) -> None:
+    rows = [[smiles, f"{20230101 + index % 2}"] for index, smiles in enumerate(MOLECULES)]
+    dates = smiles_csv(table(tmp_path, rows), task="multi-class")
+    assert dates.card.classes == ("20230101", "20230102")
+    rows = [[smiles, ("1", "1.0", "2.5")[index % 3]] for index, smiles in enumerate(MOLECULES)]
+    assert smiles_csv(table(tmp_path, rows), task="multi-class").card.classes == ("1", "2.5")
+
+
+def test_an_index_of_something_is_a_target(tmp_path: Path) -> None:
+    path = table(tmp_path, [[smiles, 1, 1.5] for smiles in MOLECULES], header="smiles,index,refractive_index")
+    assert smiles_csv(path).target_names == ("refractive_index",)
+
+
+def test_a_table_that_changes_while_it_is_read_is_not_kept(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table(tmp_path, [[smiles, 1.5] for smiles in MOLECULES])
+    digests = iter(["before", "after"])
+    monkeypatch.setattr("pointset.datasets.own.molecule_dataset.file_digest", lambda _: next(digests))
+    with pytest.raises(FileFormatError, match="changed while being read"):
+        smiles_csv(path)
+    assert not list(cache.rglob("*.safetensors"))
+
+
+def test_yes_and_no_are_no_truth_values(tmp_path: Path) -> None:
+    with pytest.raises(PointsetError, match="got hydrogens='no'; expected True or False"):
+        smiles_csv(table(tmp_path, [["CC", 1.5]]), hydrogens="no")  # type: ignore[arg-type]
+
+
+def test_few_real_targets_are_stratified_in_few_bins(tmp_path: Path) -> None:
+    rows = [["C" * (index + 1), index + 0.5] for index in range(12)]
+    assert len(smiles_csv(table(tmp_path, rows), split="stratified").split["train"]) >= 9
+
+
 def test_a_table_without_header(tmp_path: Path) -> None:
     path = text(tmp_path, "CCO,1.5\nCC,2.5\n")
     dataset = smiles_csv(path, smiles=0, targets=1, header=False)

@@ -93,7 +93,7 @@ def caption_of(card: Card, graph: Graph) -> str:
     if card.task is not Task.REGRESSION:
         return f"{card.targets[0].name}: {_class_name(card, values[0])}"
     shown = [
-        f"{target.name} {_value(value)} {target.unit}".strip()
+        f"{target.name} {_value(value)} {target.unit if target.unit not in target.name else ''}".strip()
         for target, value in zip(card.targets[:_SHOWN_TARGETS], values, strict=False)
     ]
     return ", ".join(shown) + (", …" if len(values) > _SHOWN_TARGETS else "")

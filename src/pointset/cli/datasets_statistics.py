@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pointset.cli.console import plain_table
 from pointset.cli.dataset_words import number, short_name
 from pointset.cli.messages import counted, printable
-from pointset.datasets.card import Card, Task
+from pointset.datasets.card import Card, Target, Task
 from pointset.datasets.statistics import Column, Spread, Statistics, TargetColumn
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _regression_table(console: Console, targets: Sequence[TargetColumn]) -> Tabl
     missing = any(target.missing for target in targets)
     table = _table(console, "targets", *_SPREAD, *(("missing",) if missing else ()))
     for target in targets:
-        name = f"{target.name} ({target.unit})" if target.unit else target.name
+        name = Target(target.name, target.unit).label
         cells = [*_spread_cells(target.spread), *([f"{target.missing:,}"] if missing else [])]
         table.add_row(printable(name), *cells)
     return table

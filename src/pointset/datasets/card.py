@@ -58,7 +58,7 @@ class Target:
     @property
     def label(self) -> str:
         """``gap (eV)``."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        return f"{self.name} ({self.unit})" if self.unit and self.unit not in self.name else self.name
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class Card:
         values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
         return values | {
             "level": self.level.value,
-            "task": self.task.value,
-            "metric": self.metric.value,
-            "higher_is_better": self.metric.higher_is_better,
+            "task": self.task.value if self.targets else None,
+            "metric": self.metric.value if self.targets else None,
+            "higher_is_better": self.metric.higher_is_better if self.targets else None,
             "targets": [dataclasses.asdict(target) for target in self.targets],
             "split_sizes": dict(self.split_sizes),
             "node": None if self.node is None else repr(self.node),

@@ -33,6 +33,9 @@ class MoleculeReader:
     lenient: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("hydrogens", "canonical", "lenient"):
+            if not isinstance(getattr(self, name), bool):
+                raise MoleculeError(f"got {name}={getattr(self, name)!r}; expected True or False")
         seed = self.conformer_seed
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED):
             raise MoleculeError(f"got conformer_seed={seed!r}; expected a whole number from 0 to 2^31 − 2, or None")

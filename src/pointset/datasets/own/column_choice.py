@@ -17,7 +17,7 @@ _SMILES_NAMES = ("smiles", "canonicalsmiles", "isomericsmiles", "rdkitsmiles", "
 _OPTIONS = {"smiles": "--smiles", "targets": "--target", "columns": "--target", "split": "--split"}  # on the shell
 _SAMPLE = 1000  # rows that are looked at to find the columns of numbers
 _IDENTIFIER = re.compile(
-    r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|index|cid|sid|split|fold|row|line)|mol(ecule)?id)"
+    r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|cid|sid|split|fold)|index|row|line|mol(ecule)?id)"
 )
 
 

@@ -85,7 +85,9 @@ def _finished(
         return GraphTargets(level, task, names, [_as_type(table, kind) for table in good], (), problems, notes)
     values = np.unique(np.concatenate([table for table in good if table is not None] or [np.zeros(0)]))
     numbered = [None if table is None else np.searchsorted(values, table) for table in good]
-    return GraphTargets(level, task, names, numbered, tuple(f"{value:g}" for value in values), problems)
+    return GraphTargets(
+        level, task, names, numbered, tuple(repr(float(value)).removesuffix(".0") for value in values), problems
+    )
 
 
 def _level(graphs: Sequence[Graph]) -> Level:

@@ -140,6 +140,8 @@ def _prepared(
         values = read_targets(rows.targets, plan.columns.names, plan.task, commas=plan.file.decimal_commas)
         table, notes = make_table(rows, values, plan.reader, workers=workers, progress=progress)
         check_share(notes.rejected, len(notes.rows), limit, plan.file.path)
+        if file_digest(plan.file.path) != plan.digest:  # it must not be kept under the name of another
+            raise FileFormatError(f"{plan.file.path} changed while being read; try again")
         if table is None:
             raise FileFormatError(f"{plan.file.path} has no rows; expected a row for each molecule")
         return table, notes.as_plain()

@@ -149,10 +149,11 @@ def _numbers(file: CsvFile, keys: list[str], names: Sequence[str], *, numbered: 
             f"names such as {shown_names}" + (" or their numbers, counted from 0" if numbered else "")
         )
     values = {key: int(key) for key in digits}
-    if min(values.values()) == 1 and max(values.values()) == len(names):
+    first, last = min(values.values()), max(values.values())
+    if first == 1 and len(set(values.values())) == last:  # 1, 2, 3, … without a gap
         raise FileFormatError(
-            f"{file.path}: the numbers of the graphs run from 1 to {len(names)}; expected 0 to {len(names) - 1}. "
-            "Subtract 1, as graphs are counted from 0 here"
+            f"{file.path}: the numbers of the graphs run from 1 to {last}; expected 0 to {len(names) - 1}. Subtract 1, "
+            "as graphs are counted from 0 here; or give graph 0 a row without target if it has none"
         )
     repeated = [value for value, count in Counter(values.values()).items() if count > 1]
     if repeated:

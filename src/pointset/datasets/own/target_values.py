@@ -168,7 +168,15 @@ def _labels(cells: Sequence[str]) -> list[str]:
     values = [number_of(cell) for cell in cells]
     if any(value is None for value in values):
         return [cell.strip() for cell in cells]
-    return [f"{value:g}" for value in values]
+    return [_written(cell) for cell in cells]
+
+
+def _written(cell: str) -> str:
+    """1.0, 1 and 01 as ``1``, with all digits: 1234567 and 1234568 are two classes."""
+    try:
+        return str(int(cell))
+    except ValueError:
+        return repr(number_of(cell)).removesuffix(".0")
 
 
 def _class_order(label: str) -> tuple[float, str]:

@@ -12,6 +12,7 @@ from pointset.datasets.splits.parts import Integers
 from pointset.errors import SpecError
 
 QUANTILE_BINS = 10  # of real-valued targets
+_LEAST_IN_BIN = 5  # graphs: fewer bins where there are few graphs
 _FEW_VALUES = 10  # real numbers with no more different values than this are classes written as 0.0, 1.0, …
 
 
@@ -86,7 +87,8 @@ def _real_classes(column: NDArray[np.float64]) -> Integers:
     values, codes = np.unique(column[known], return_inverse=True)
     if len(values) > _FEW_VALUES:
         position = np.searchsorted(np.sort(column[known]), values)  # equal values stay in one bin
-        codes = position[codes] * QUANTILE_BINS // int(known.sum())
+        bins = max(min(QUANTILE_BINS, int(known.sum()) // _LEAST_IN_BIN), 1)
+        codes = position[codes] * bins // int(known.sum())
     classes = np.zeros(len(column), dtype=np.int64)
     classes[known] = 1 + codes
     return classes
