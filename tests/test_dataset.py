@@ -124,6 +124,8 @@ def test_some_of_the_targets() -> None:
     assert chosen.card.outputs == 2
     with pytest.raises(SpecError, match=r"has no target 'energie'.*did you mean 'energy'"):
         graph_dataset().with_targets(["energie"])
+    with pytest.raises(SpecError, match="has no target None"):
+        graph_dataset().with_targets(None)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="at least one, and each once"):
         graph_dataset().with_targets(["size", "size"])
 

@@ -334,6 +334,7 @@ def test_a_download_is_tried_only_when_asked_for(monkeypatch: pytest.MonkeyPatch
         (["show", "labels", "--data-dir", "nowhere"], "does not exist"),
         (["show", "labels", "--graphs", "1,x"], "got '1,x'; expected up to 60 numbers"),
         (["show", "labels", "--graphs", "-1"], "expected up to 60 numbers"),
+        (["show", "labels", "--graphs", "9" * 5000], "expected up to 60 numbers"),
         (["show", "labels", "--graphs", "1", "--count", "2"], "--count chooses graphs, and --graphs names them"),
         (["show", "labels", "--graphs", "1", "--seed", "2"], "leave one out"),
         (["show", "labels", "--graphs", "0,4", "--data-dir", "data"], "there is no graph 4; labels has 4"),

@@ -111,7 +111,9 @@ def test_the_dataset_feeds_a_model(tmp_path: Path) -> None:
     assert model(batch).shape == (4, 1)
 
 
-@pytest.mark.parametrize(("smiles", "targets"), [("mol", "p"), (1, 2), (1, ["p"]), ("mol", [2])])
+@pytest.mark.parametrize(
+    ("smiles", "targets"), [("mol", "p"), (1, 2), (1, ["p"]), ("mol", [2]), (1, np.int64(2)), (1, np.array([2]))]
+)
 def test_columns_by_name_and_by_number(tmp_path: Path, smiles: Any, targets: Any) -> None:
     path = table(tmp_path, [("a", "CCO", 1.5, "x"), ("b", "CC", 2.5, "y")], header="key,mol,p,note")
     dataset = smiles_csv(path, smiles=smiles, targets=targets)
@@ -153,6 +155,12 @@ def test_a_table_that_changes_while_it_is_read_is_not_kept(
     with pytest.raises(FileFormatError, match="changed while being read"):
         smiles_csv(path)
     assert not list(cache.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("targets", [1.0, True, [None]])
+def test_columns_that_are_none(tmp_path: Path, targets: Any) -> None:
+    with pytest.raises(SpecError, match=r"expected the name of a column, or its number"):
+        smiles_csv(table(tmp_path, [["CC", 1.5]]), targets=targets)
 
 
 def test_yes_and_no_are_no_truth_values(tmp_path: Path) -> None:

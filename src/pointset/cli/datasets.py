@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -184,7 +185,7 @@ def _numbers(context: typer.Context, text: str | None) -> list[int] | None:
         if is_given(context, option):
             raise typer.BadParameter(f"--{option} chooses graphs, and --graphs names them; leave one out")
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts) or len(parts) > _MOST_DRAWN:
+    if not all(re.fullmatch("[0-9]{1,9}", part) for part in parts) or len(parts) > _MOST_DRAWN:
         raise typer.BadParameter(
             f"got {text!r}; expected up to {_MOST_DRAWN} numbers of graphs like 0,5,17", param_hint="--graphs"
         )

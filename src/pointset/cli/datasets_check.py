@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,7 +126,7 @@ def _by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
     header = CsvFile(file, header=options["header"]).header
 
     def column(text: str) -> str | int:
-        return int(text) if text not in header and text.isascii() and text.isdigit() else text
+        return int(text) if text not in header and re.fullmatch("[0-9]{1,9}", text) else text
 
     smiles, targets = options["smiles"], options["targets"]
     return options | {

@@ -155,7 +155,7 @@ class Dataset:
 
     def with_targets(self, names: str | Sequence[str]) -> Dataset:
         """The same graphs with only these targets, in this order."""
-        names = [names] if isinstance(names, str) else list(names)
+        names = list(names) if isinstance(names, Sequence) and not isinstance(names, str) else [names]
         columns = self.card.columns_of(names)
         y = self.targets
         if y is None or y.dim() < 2:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.numbers import is_missing, number_of
@@ -28,6 +30,8 @@ def column_number(file: CsvFile, chosen: Column, what: str) -> int:
         SpecError: there is no such column.
         FileFormatError: two columns have this name.
     """
+    if isinstance(chosen, np.integer):
+        chosen = int(chosen)
     if isinstance(chosen, bool) or not isinstance(chosen, (str, int)):
         raise SpecError(
             f"got {what}={chosen!r} ({_OPTIONS[what]}); expected the name of a column, or its number counted from 0"
@@ -92,7 +96,7 @@ def target_columns(
     """
     if chosen is None:
         return _numeric_columns(file, others)
-    listed = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
+    listed = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
     columns = [column_number(file, column, what) for column in listed]
     if len(set(columns)) < len(columns):
         raise SpecError(f"got {what}={listed} ({_OPTIONS[what]}); expected each column once")
