@@ -43,6 +43,7 @@ bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/
 	$(BIN)/python benchmarks/many_graphs.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/datasets_ready.py
+	$(BIN)/python benchmarks/molecules.py
 	$(BIN)/python benchmarks/startup.py
 
 bench-encoders: $(READY)  ## speed and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)

@@ -605,7 +605,8 @@ def test_any_bytes_give_a_dataset_or_one_of_our_errors(
 ) -> None:
     path = text(tmp_path_factory.mktemp("t"), content)
     with contextlib.suppress(PointsetError):
-        smiles_csv(path, smiles=0, targets=[], max_rejected=1.0)
+        dataset = smiles_csv(path, smiles=0, targets=[], max_rejected=1.0)
+        assert len(dataset) > 0 and dataset.smiles is not None and all(dataset.smiles)
 
 
 app = typer.Typer()

@@ -74,7 +74,9 @@ def test_no_graph_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_are_plain_json_without_nan(kind: str, tmp_path: Path) -> None:
-    json.dumps(statistics(KINDS[kind], tmp_path).as_dict(), allow_nan=False)
+    plain = statistics(KINDS[kind], tmp_path).as_dict()
+    again = json.loads(json.dumps(plain, allow_nan=False))
+    assert again["graphs"] == 4 and again.keys() == plain.keys()
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2**28 - 1)), min_size=1, max_size=6))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pointset.lazy_names import on_first_use
+
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
     from pointset import datasets as datasets
     from pointset import encodings as encodings
@@ -35,7 +37,6 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
 
 __version__ = "0.1.0"
 
-# torch takes 1.5 s to import and PyG 3 s: `pointset --help` and `import pointset` must not wait for them.
 _HOME = {
     "to_points": "pointset.points.convert",
     "to_points_many": "pointset.points.convert",
@@ -60,15 +61,12 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 
 
 if not TYPE_CHECKING:  # a type checker should notice a name that is not there
+    _find = on_first_use(__name__, _HOME)
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f"pointset.{name}")
-        if name not in _HOME:
-            raise AttributeError(f"module 'pointset' has no attribute {name!r}")
-        value = getattr(importlib.import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
+        return _find(name)
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pointset.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from pointset.datasets.card import Card as Card
@@ -26,11 +27,7 @@ __all__ = list(_HOME)
 
 
 if not TYPE_CHECKING:  # loaded on first use: the command line lists datasets without waiting for torch
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOME:
-            raise AttributeError(f"module 'pointset.datasets' has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOME[name]), name)
+    __getattr__ = on_first_use(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

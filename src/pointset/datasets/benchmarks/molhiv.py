@@ -12,15 +12,7 @@ from pointset.datasets.benchmarks.csv_columns import read_columns
 from pointset.datasets.benchmarks.members import Member
 from pointset.datasets.benchmarks.ogb_files import FILES, read_ogb
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.smiles_table import (
-    EDGE,
-    EDGE_COLUMNS,
-    EDGE_LABELS,
-    NODE,
-    NODE_COLUMNS,
-    NODE_LABELS,
-    table_of_smiles,
-)
+from pointset.datasets.molecules.smiles_table import EDGE, NODE, OGB_FEATURES, table_of_smiles
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import split_by_column
 from pointset.datasets.table import GraphTable
@@ -66,17 +58,11 @@ _CARD = Card(
     metric=Metric.ROC_AUC,
     split="official: by scaffold, so that the molecules of test have other ring systems than those of train",
     split_sizes={"train": 32_901, "val": 4_113, "test": 4_113},
-    node=NODE,
-    edge=EDGE,
-    node_columns=NODE_COLUMNS,
-    edge_columns=EDGE_COLUMNS,
-    node_labels=NODE_LABELS,
-    edge_labels=EDGE_LABELS,
+    **OGB_FEATURES,
     licence="MIT",
     source="Open Graph Benchmark, https://ogb.stanford.edu/docs/graphprop, from MoleculeNet",
     reference="Hu et al. 2020, arXiv:2005.00687; Wu et al. 2018",
     paper=PaperRow(41_127, 25.5, 27.5),
-    molecules="ogb",
     notes=("1,443 molecules are active.",),
 )
 MOLHIV = Benchmark(

@@ -8,7 +8,7 @@ from typing import Any
 from pointset.datasets.benchmarks.lrgb_files import LrgbFiles
 from pointset.datasets.benchmarks.peptide_files import FUNCTIONS, SHAPES, read_functions, read_shapes
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, EDGE_LABELS, NODE, NODE_COLUMNS, NODE_LABELS
+from pointset.datasets.molecules.smiles_table import EDGE, NODE, OGB_FEATURES
 from pointset.datasets.sources import Benchmark, Download, Reader, Source
 from pointset.datasets.splits.parts import PARTS
 from pointset.specs import Reals
@@ -32,17 +32,11 @@ def _card(name: str, title: str, **about: Any) -> Card:
         level=Level.GRAPH,
         split="official: at random, stratified by the functions; the same for both sets of peptides",
         split_sizes={"train": 10_873, "val": 2_331, "test": 2_331},
-        node=NODE,
-        edge=EDGE,
-        node_columns=NODE_COLUMNS,
-        edge_columns=EDGE_COLUMNS,
-        node_labels=NODE_LABELS,
-        edge_labels=EDGE_LABELS,
+        **OGB_FEATURES,
         licence="CC BY-NC 4.0",
         source="Long Range Graph Benchmark, https://github.com/vijaydwivedi75/lrgb, from SATPdb",
         reference="Dwivedi et al. 2022, arXiv:2206.08164; Singh et al. 2016",
         paper=PaperRow(15_535, 150.9, 307.3, both_directions=True),
-        molecules="ogb",
         notes=(
             "The paper's table counts each edge in both directions.",
             "Graphs stand in the order of the CSV where they are read from it, otherwise train, val, test.",

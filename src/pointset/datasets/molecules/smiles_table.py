@@ -18,11 +18,18 @@ from pointset.specs import Categories
 
 NODE = Categories(*(column.size for column in ATOM_COLUMNS))
 EDGE = Categories(*(column.size for column in BOND_COLUMNS))
-NODE_COLUMNS, EDGE_COLUMNS = (
-    tuple(f"{column.name}: {column.meaning}" for column in columns) for columns in (ATOM_COLUMNS, BOND_COLUMNS)
-)
 NODE_LABELS = ((*SYMBOLS, MISC), *(column.labels for column in ATOM_COLUMNS[1:]))  # elements, not atomic numbers
 EDGE_LABELS = (tuple(map(str.lower, BOND_COLUMNS[0].labels)), *(column.labels for column in BOND_COLUMNS[1:]))
+OGB_FEATURES: dict[str, Any] = {
+    "node": NODE,
+    "edge": EDGE,
+    "node_columns": tuple(f"{column.name}: {column.meaning}" for column in ATOM_COLUMNS),
+    "edge_columns": tuple(f"{column.name}: {column.meaning}" for column in BOND_COLUMNS),
+    "node_labels": NODE_LABELS,
+    "edge_labels": EDGE_LABELS,
+    "molecules": "ogb",
+}
+"""What every card of molecules with these features says of them."""
 
 
 def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) -> GraphTable:

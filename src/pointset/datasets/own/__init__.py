@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pointset.lazy_names import on_first_use
 
 if TYPE_CHECKING:
     from pointset.datasets.own.graph_dataset import graph_files as graph_files
@@ -12,17 +13,13 @@ if TYPE_CHECKING:
     from pointset.datasets.own.rejected import write_rejected as write_rejected
 
 _HOME = {
-    "smiles_csv": "molecule_dataset",
-    "graph_files": "graph_dataset",
-    "Rejected": "rejected",
-    "write_rejected": "rejected",
+    "smiles_csv": "pointset.datasets.own.molecule_dataset",
+    "graph_files": "pointset.datasets.own.graph_dataset",
+    "Rejected": "pointset.datasets.own.rejected",
+    "write_rejected": "pointset.datasets.own.rejected",
 }
 __all__ = list(_HOME)
 
 
 if not TYPE_CHECKING:  # loaded on first use: reading rows does not wait for torch
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    __getattr__ = on_first_use(__name__, _HOME)

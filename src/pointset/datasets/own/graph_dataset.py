@@ -103,9 +103,8 @@ def graph_files(
     ]
     rejected += [] if table is None else table.rejected
     check_share(rejected, len(numbers), limit, source, unit="graph")
-    dataset = _dataset(source, read, numbers, found, table, rejected, (node, edge), split, seed)
     notes = graph_notes(source, read.ignored, found, None if columns is not None else table)
-    return dataclasses.replace(dataset, card=dataclasses.replace(dataset.card, notes=notes))
+    return _dataset(source, read, numbers, found, table, rejected, (node, edge), split, seed, notes)
 
 
 def _level(level: Level | str | None, *, table: bool) -> Level | None:
@@ -160,6 +159,7 @@ def _dataset(
     specs: tuple[Any, Any],
     split: SplitChoice,
     seed: int,
+    notes: tuple[str, ...],
 ) -> Dataset:
     graphs = [read.graphs[number] for number in numbers]
     y, of_nodes = _joined(found), found.level is Level.NODE
@@ -188,6 +188,7 @@ def _dataset(
         edge=edge,
         positions=flat.pos is not None,
         classes=found.classes,
+        notes=notes,
     )
     files = _files(path, table)
     provenance = Provenance(str(path), "own file", files, tuple(map(file_digest, files)))

@@ -13,7 +13,7 @@ from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.molecules.rdkit_guard import require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader
-from pointset.datasets.molecules.smiles_table import EDGE, EDGE_COLUMNS, EDGE_LABELS, NODE, NODE_COLUMNS, NODE_LABELS
+from pointset.datasets.molecules.smiles_table import OGB_FEATURES
 from pointset.datasets.own.cards import own_card
 from pointset.datasets.own.column_choice import Column
 from pointset.datasets.own.csv_rows import CsvFile
@@ -164,14 +164,8 @@ def _card(plan: _Plan, notes: MoleculeNotes, split: str, *, automatic: bool) -> 
         task=notes.task,
         target_names=names,
         split=split,
-        node=NODE,
-        edge=EDGE,
-        node_columns=NODE_COLUMNS,
-        edge_columns=EDGE_COLUMNS,
-        node_labels=NODE_LABELS,
-        edge_labels=EDGE_LABELS,
+        **OGB_FEATURES,
         positions=plan.reader.conformer_seed is not None,
         classes=notes.classes,
-        molecules="ogb",
         notes=(*((chosen,) if automatic else ()), *notes.targets),
     )

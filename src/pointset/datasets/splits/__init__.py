@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pointset.datasets.splits.by_column import split_by_column as split_by_column
 from pointset.datasets.splits.cross_validation import folds as folds
@@ -16,16 +15,13 @@ from pointset.datasets.splits.scaffolds import scaffold_split as scaffold_split
 from pointset.datasets.splits.scaffolds import split_by_scaffold as split_by_scaffold
 from pointset.datasets.splits.shuffled import random_split as random_split
 from pointset.datasets.splits.stratified import stratified_split as stratified_split
+from pointset.lazy_names import on_first_use
 
 if TYPE_CHECKING:  # these need torch, which takes seconds to import: loaded on first use
     from pointset.datasets.splits.leak_report import LeakReport as LeakReport
     from pointset.datasets.splits.leaks import find_leaks as find_leaks
 else:
-    _HOME = {"find_leaks": "leaks", "LeakReport": "leak_report"}
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = on_first_use(
+        __name__,
+        {"find_leaks": "pointset.datasets.splits.leaks", "LeakReport": "pointset.datasets.splits.leak_report"},
+    )
