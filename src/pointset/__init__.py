@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.points.transforms import ToPoints as ToPoints
     from pointset.specs import Categories as Categories
     from pointset.specs import Reals as Reals
+    from pointset.training.predictor import load as load
+    from pointset.training.run import train as train
 
 __version__ = "0.1.0"
 
@@ -55,6 +57,8 @@ _HOME = {
     "PointModel": "pointset.encoders.model",
     "Categories": "pointset.specs",
     "Reals": "pointset.specs",
+    "load": "pointset.training.predictor",
+    "train": "pointset.training.run",
 }
 _MODULES = ("datasets", "encodings", "errors", "testing")
 __all__ = [*_HOME, *_MODULES, "__version__"]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli import convert, datasets, inspect
+from pointset.cli import convert, datasets, inspect, recipes, train
 from pointset.cli.options import Verb, Verbs
 
 _EXAMPLES = """
@@ -31,6 +31,8 @@ app = typer.Typer(
 app.command(cls=Verb, no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
 app.command(cls=Verb, no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
 app.add_typer(datasets.app, name="datasets")
+app.command(cls=Verb, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
+app.add_typer(recipes.app, name="recipes")
 
 
 def _show_version(wanted: bool) -> None:

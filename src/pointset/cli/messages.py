@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from pointset.datasets.graph_files.screening import Problem
 
 _SHOWN_PROBLEMS = 20
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
-    """Turn errors into one message and an exit code: 1 for failure, 130 for Ctrl-C."""
+def reported_errors(interrupted: str = "Interrupted; nothing was written.") -> Iterator[None]:
+    """Turn errors into one message and an exit code: 1 for failure, 130 for Ctrl-C, where ``interrupted`` is said."""
     try:
         yield
     except PointsetError as error:
         show_error(str(error))
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        say("Interrupted; nothing was written.", style="yellow")
-        raise typer.Exit(_INTERRUPTED) from None
+        say(interrupted, style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:  # the reader of our output went away: typer ends quietly
         raise
     except OSError as error:

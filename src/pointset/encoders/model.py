@@ -18,7 +18,7 @@ from pointset.encoders.inspection import Inspection, inspect
 from pointset.encoders.layers import PointState
 from pointset.encoders.presets import preset_named
 from pointset.encoders.readout import Level, Pooling, Readout
-from pointset.encoders.summary import summarise
+from pointset.encoders.summary import count, summarise
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
@@ -169,6 +169,11 @@ class PointModel(nn.Module):
             return inspect(self, points)
         finally:
             self.train(was_training)
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are trained."""
+        return count(self)
 
     def summary(self) -> None:
         """Print a table of the parts, their shapes and parameters."""

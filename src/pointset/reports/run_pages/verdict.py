@@ -1,0 +1,110 @@
+"""The result beside the paper's, in words and as a strip (:func:`verdict_on`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pointset.reports.run_pages.axis import Axis
+from pointset.reports.run_pages.forms import Expected
+from pointset.reports.run_pages.svg import add, drawing, finished
+from pointset.reports.run_pages.words import higher_is_better, metric_name, number, with_spread
+
+_PARAMETERS_ALIKE = 0.15  # relative difference of the numbers of parameters that is not worth a note
+_WIDTH, _HEIGHT, _MARGIN = 520.0, 96.0, 24.0
+
+
+class Verdict(NamedTuple):
+    """What is said of a result."""
+
+    word: str  # better, worse, level
+    sentence: str
+    notes: list[str]
+    strip: str  # markup
+
+
+def verdict_on(ours: float, std: float | None, runs: int, expected: Expected) -> Verdict | None:
+    """Compare a test score, the mean of ``runs`` runs, with the paper's; None where there is no number to compare."""
+    if not (math.isfinite(ours) and math.isfinite(expected.value)):
+        return None
+    better = (ours > expected.value) == higher_is_better(expected.metric)
+    difference = abs(ours - expected.value)
+    relative = _relative(ours, expected.value)
+    paper = f"the paper's {with_spread(expected.value, expected.std)}"
+    if difference == 0 or (expected.std is not None and difference <= expected.std):
+        word = "level"
+        sentence = f"Level with {paper}: the difference of {number(difference, 2)} is within its spread."
+        if difference == 0:
+            sentence = f"The same as {paper}."
+    else:
+        word = "better" if better else "worse"
+        sentence = f"{word.capitalize()} than {paper} by {number(difference, 2)}{relative}."
+        if expected.std:
+            sentence += f" That is {number(difference / expected.std, 2)} times its standard deviation."
+    return Verdict(word, sentence, _notes(expected, runs), _strip(ours, std, expected))
+
+
+def recipe_notes(changes: Sequence[str], parameters: int | None, expected: Expected) -> list[str]:
+    """What makes the comparison with the paper less than fair: changed settings, another size."""
+    notes = []
+    if changes:
+        notes.append(f"Settings of the recipe were changed on the command line: {', '.join(changes)}.")
+    if parameters and expected.parameters:
+        ratio = parameters / expected.parameters
+        if abs(ratio - 1) > _PARAMETERS_ALIKE:
+            size = f"{parameters:,} parameters; the paper's has {expected.parameters:,}"
+            notes.append(f"The model is {'larger' if ratio > 1 else 'smaller'} than the paper's: {size}.")
+    return notes
+
+
+def _relative(ours: float, paper: float) -> str:
+    """`` (12 %)``, or `` (3.2 times as large)``."""
+    if not paper:
+        return ""
+    ratio = ours / paper
+    return f" ({number(ratio, 2)} times as large)" if ratio >= 2 else f" ({abs(ratio - 1):.1%})".replace("%", " %")
+
+
+def _notes(expected: Expected, runs: int) -> list[str]:
+    notes = []
+    if runs == 1:
+        of_paper = f"the paper's value is the mean of {expected.seeds} seeds" if (expected.seeds or 0) > 1 else ""
+        rest = f"; {of_paper}" if of_paper else ""
+        notes.append(f"This is one run with one seed{rest}: another seed would give a somewhat different number.")
+    elif expected.seeds and expected.seeds != runs:
+        notes.append(f"Mean of {runs} runs here, of {expected.seeds} in the paper.")
+    if expected.note:
+        notes.append(expected.note)
+    return notes
+
+
+def _strip(ours: float, std: float | None, expected: Expected) -> str:
+    """A line with both values; a band is the standard deviation. Better is always to the right."""
+    spreads = [ours - (std or 0), ours + (std or 0), expected.value - (expected.std or 0)]
+    spreads.append(expected.value + (expected.std or 0))
+    axis = Axis.around([spreads], margin=0.25)
+    up = higher_is_better(expected.metric)
+
+    def across(value: float) -> float:
+        share = float(axis.shares(value))
+        return _MARGIN + (share if up else 1 - share) * (_WIDTH - 2 * _MARGIN)
+
+    name = metric_name(expected.metric)
+    described = f"{name}: {number(ours)} here, {number(expected.value)} in the paper; right is better"
+    root = drawing(_WIDTH, _HEIGHT, described, "strip")
+    line = 34.0
+    add(root, "path", d=f"M{_MARGIN:.0f} {line:.0f}H{_WIDTH - _MARGIN:.0f}", class_="axis")
+    for value, spread, style in ((expected.value, expected.std, "c7"), (ours, std, "c1")):
+        if spread:
+            left, right = sorted((across(value - spread), across(value + spread)))
+            add(root, "rect", x=left, y=line - 9, width=right - left, height=18.0, rx=9.0, class_=f"band {style}")
+    for value, text, style, below in ((expected.value, "paper", "c7", True), (ours, "this run", "c1", False)):
+        x = across(value)
+        anchor = "start" if x < 70 else "end" if x > _WIDTH - 70 else "middle"
+        shift = {"start": -6.0, "end": 6.0, "middle": 0.0}[anchor]
+        add(root, "circle", cx=x, cy=line, r=7.0, class_=f"dot {style}")
+        place: dict[str, Any] = {"x": x + shift, "y": line + (42 if below else 24), "text_anchor": anchor}
+        add(root, "text", f"{text} {number(value)}", class_="note", **place)
+    add(root, "text", "better →", x=_WIDTH - _MARGIN, y=line - 14, text_anchor="end", class_="tick")
+    return finished(root)

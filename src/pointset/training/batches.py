@@ -1,0 +1,87 @@
+"""Which graphs go into which batch of an epoch (:class:`EpochBatches`), the same however often a run is interrupted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, Sampler
+
+from pointset.encoders.budget import Budget, BudgetBatchSampler
+from pointset.encoders.loader import PointLoader
+from pointset.points.graphs import Integers
+from pointset.points.memory import training_bytes
+from pointset.points.point_sets import PointSets
+from pointset.training.recipe import Recipe
+from pointset.training.seeds import Purpose, stream
+
+_EVALUATION_BYTES = 500_000_000  # of a batch whose activations are not kept
+_EVALUATION_GRAPHS = 512
+
+
+class EpochOrder(RandomSampler):
+    """A permutation of the graphs that depends on seed and epoch only."""
+
+    def __init__(self, graphs: int, seed: int):
+        super().__init__(range(graphs))
+        self.graphs, self.seed, self.epoch = graphs, seed, 0
+
+    def __iter__(self) -> Iterator[int]:
+        generator = stream(self.seed, Purpose.ORDER, self.epoch)
+        yield from torch.randperm(self.graphs, generator=generator).tolist()
+
+
+class EpochBatches(Sampler[list[int]]):
+    """The batches of an epoch, from ``first`` on; each of ``devices`` processes takes its share of every batch.
+
+    A batch with fewer graphs than there are devices leaves some without any: they get the batch's first graph, and
+    their loss must not count. ``idle`` has a word on each batch that was handed out, in order.
+    """
+
+    def __init__(self, order: EpochOrder, inner: BatchSampler | BudgetBatchSampler, rank: int, devices: int):
+        self.order, self.inner, self.rank, self.devices = order, inner, rank, devices
+        self.first = 0
+        self.idle: deque[bool] = deque()
+
+    def start(self, epoch: int, first: int) -> None:
+        """Before each epoch: which one it is, and how many batches are done already."""
+        self.order.epoch, self.first = epoch, first
+        self.idle.clear()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in islice(self.inner, self.first, None):
+            share = batch[self.rank :: self.devices]
+            self.idle.append(not share)
+            yield share or batch[:1]
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch."""
+        return len(self.inner)
+
+
+def training_batches(
+    num_nodes: Integers, ranks: Integers, recipe: Recipe, *, rank: int = 0, devices: int = 1
+) -> EpochBatches:
+    """Batches of graphs with these sizes, as the recipe wants them."""
+    trainer, model = recipe.trainer, recipe.model
+    order = EpochOrder(len(num_nodes), recipe.seed)
+    if trainer.memory_budget is None:
+        inner: BatchSampler | BudgetBatchSampler = BatchSampler(order, trainer.batch_size, drop_last=False)
+    else:
+        budget = Budget.of(
+            num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers
+        )
+        inner = BudgetBatchSampler(order, budget)
+    return EpochBatches(order, inner, rank, devices)
+
+
+def evaluation_loader(points: PointSets, indices: Integers, *, dim: int, dtype: torch.dtype) -> PointLoader:
+    """The graphs in their order, in batches as large as memory without gradients allows in comfort."""
+    chosen = points.num_nodes[indices], points.ranks[indices]
+    largest = int(training_bytes(*chosen, dim=dim, layers=1).max())
+    options: dict[str, Any] = {"memory_budget": max(_EVALUATION_BYTES, largest), "dim": dim, "layers": 1}
+    unused = torch.Generator()  # without one, torch draws from the global one
+    return PointLoader(points, _EVALUATION_GRAPHS, indices=indices, dtype=dtype, generator=unused, **options)

@@ -1,0 +1,222 @@
+"""A trained model to hand on: :func:`write_bundle`, :func:`read_bundle`.
+
+A bundle is a folder, or one ``.zip``, of two files: ``model.safetensors`` with the weights and ``bundle.json`` with all
+else that predicting needs: settings, features, targets with their scale, how SMILES are read. Nothing in it can run.
+Both files have a SHA-256, so that damage is found when it is read and not in the predictions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pointset.datasets.card import Card
+from pointset.datasets.scale import TargetScale
+from pointset.encoders.model import PointModel
+from pointset.errors import FileFormatError, SpecError
+from pointset.specs import Categories
+from pointset.training import bundle_content as content
+from pointset.training.bundle_files import (
+    DESCRIPTION,
+    MOST_DESCRIPTION_BYTES,
+    MOST_WEIGHTS_BYTES,
+    WEIGHTS,
+    BundleFiles,
+    write_files,
+)
+
+FORMAT = "pointset bundle"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """What is in a bundle."""
+
+    model: PointModel  # in evaluation mode
+    card: Card
+    scale: TargetScale | None = None  # regression: outputs are in units of this
+    weighted_edges: int | None = None  # the column of edge features that became edge weights
+    molecule_reader: Mapping[str, Any] | None = None  # settings of MoleculeReader
+    about: Mapping[str, Any] = field(default_factory=dict)  # recipe, scores, date: for people
+    sha256: str = ""  # of the description, which holds that of the weights
+
+
+def write_bundle(
+    path: str | Path,
+    model: PointModel,
+    card: Card,
+    *,
+    scale: TargetScale | None = None,
+    weighted_edges: int | None = None,
+    molecule_reader: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model with all that predicting needs; the bundle appears whole or not at all.
+
+    Args:
+        path: a folder, or a file that ends in ``.zip``. A bundle that is there is replaced.
+        model: from :meth:`pointset.PointModel.from_preset`, trained.
+        card: of the dataset that it was trained on.
+        scale: by which the targets of a regression were normalised.
+        weighted_edges: the column of edge features that became edge weights (``Dataset.with_weighted_edges``).
+        molecule_reader: settings of :class:`~pointset.datasets.molecules.MoleculeReader` by which SMILES were read.
+        about: anything else that JSON holds, for people.
+
+    Raises:
+        SpecError: the model is not from a preset, has weights that are not finite, or does not fit the card.
+        FileFormatError: something that is no bundle is at this path.
+    """
+    if model.settings is None:
+        raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
+    content.check_agreement(model.settings._asdict(), card, scale)
+    content.reader_from(molecule_reader)
+    weights = _weights_of(model)
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "pointset": _version(),
+        "model": content.settings_as_plain(model.settings),
+        "card": content.card_as_plain(card),
+        "weighted_edges": weighted_edges,
+        "scale": content.scale_as_plain(scale),
+        "molecule_reader": None if molecule_reader is None else dict(molecule_reader),
+        "about": dict(about or {}),
+        "weights": {"file": WEIGHTS, "sha256": hashlib.sha256(weights).hexdigest()},
+    }
+    try:
+        description["sha256"] = _digest(description)
+        text = json.dumps(description, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"about= cannot be written as JSON ({error}); expected plain values, without NaN") from None
+    write_files(Path(path), {DESCRIPTION: text.encode(), WEIGHTS: weights})
+
+
+def read_bundle(path: str | Path) -> Bundle:
+    """Read a bundle: its folder, its ``.zip``, or the folder of a run that has one. Nothing in it is trusted.
+
+    Raises:
+        MissingDataError: there is nothing at this path.
+        FileFormatError: it is no bundle, is damaged, was changed, or was written by a newer pointset.
+    """
+    files = BundleFiles(path)
+    try:
+        description = _description(files.read(DESCRIPTION, MOST_DESCRIPTION_BYTES))
+        place = content.Place(description, "")
+        weights = files.read(place.at("weights").at("file").text(), MOST_WEIGHTS_BYTES)
+        if hashlib.sha256(weights).hexdigest() != place.at("weights").at("sha256").text():
+            raise FileFormatError("the weights do not match their checksum; the bundle is damaged. Copy it again")
+        settings, card = content.settings_from(place.at("model")), content.card_from(place.at("card"))
+        scale, column = content.scale_from(place.at("scale")), place.at("weighted_edges")
+        reader, about = place.at("molecule_reader"), place.at("about")
+        content.check_agreement(settings, card, scale)
+        content.reader_from(reader.value)
+        return Bundle(
+            model=_model(settings, _tensors(weights)),
+            card=card,
+            scale=scale,
+            weighted_edges=None if column.value is None else column.whole(0),
+            molecule_reader=reader.value,
+            about=about.value if isinstance(about.value, dict) else {},
+            sha256=description["sha256"],
+        )
+    except FileFormatError as error:
+        prefix = "" if str(files.path) in str(error) else f"{files.path}: "
+        raise FileFormatError(f"{prefix}{error}") from None
+    except SpecError as error:
+        raise FileFormatError(f"{files.path}: {error}") from None
+
+
+def _description(text: bytes) -> dict[str, Any]:
+    try:
+        description = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{DESCRIPTION} is no JSON ({error}); it is damaged. Copy the bundle again") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise FileFormatError(f"{DESCRIPTION} does not describe a bundle; expected one that pointset wrote")
+    version = description.get("version")
+    if type(version) is int and version > VERSION:
+        raise FileFormatError(
+            f"the bundle has version {version}, and this pointset ({_version()}) reads up to {VERSION}; it was written "
+            f"by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
+        )
+    if version != VERSION or type(version) is not int:
+        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected {VERSION}")
+    if description.get("sha256") != _digest(description):
+        raise FileFormatError(f"{DESCRIPTION} does not match its checksum; it is damaged, or someone changed it")
+    return description
+
+
+def _digest(description: Mapping[str, Any]) -> str:
+    """SHA-256 of all but itself, in a form that does not depend on blanks and order."""
+    rest = {key: value for key, value in description.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _weights_of(model: PointModel) -> bytes:
+    from safetensors.torch import save
+
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    if strange := _not_finite(tensors):
+        raise SpecError(f"the weights {strange} are not finite numbers: the training diverged. Lower its learning rate")
+    return save(tensors)
+
+
+def _tensors(weights: bytes) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors = load(weights)
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise FileFormatError(f"{WEIGHTS} is no safetensors file ({error})") from None
+    if strange := _not_finite(tensors):
+        raise FileFormatError(f"the weights {strange} are not finite numbers; expected a trained model")
+    return tensors
+
+
+def _not_finite(tensors: Mapping[str, Tensor]) -> str:
+    return next((name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())), "")
+
+
+def _model(settings: dict[str, Any], tensors: dict[str, Tensor]) -> PointModel:
+    """The model with these weights."""
+    kinds = {tensor.dtype for tensor in tensors.values()}
+    if len(kinds) != 1 or not kinds <= {torch.float32, torch.float64}:
+        raise FileFormatError(f"the weights are of types {sorted(map(str, kinds))}; expected float32 or float64")
+    held, least = sum(tensor.numel() for tensor in tensors.values()), _least_parameters(settings)
+    if least > held:  # settings can claim anything: no memory is taken before they are held against what is there
+        raise FileFormatError(f"the model claims at least {least:,} weights, and the bundle holds {held:,}")
+    with torch.random.fork_rng(devices=[]):  # a new model draws its weights: not from the user's generator
+        model = PointModel.from_preset(**settings).to(kinds.pop())
+    given, expected = (
+        {name: tuple(tensor.shape) for name, tensor in one.items()} for one in (tensors, model.state_dict())
+    )
+    if given != expected:
+        name = next(name for name in (*expected, *given) if given.get(name) != expected.get(name))
+        raise FileFormatError(
+            f"the weights do not fit the model: {name} has shape {given.get(name)}; expected {expected.get(name)}"
+        )
+    model.load_state_dict(tensors)
+    return model.eval().requires_grad_(False)
+
+
+def _least_parameters(settings: Mapping[str, Any]) -> int:
+    """Fewer than any preset has: a d × d matrix in each layer, the tables of categories, the last linear map."""
+    dim, rows = settings["dim"], settings["out"]
+    for spec in (settings["node"], settings["edge"]):
+        rows += sum(spec.sizes) if isinstance(spec, Categories) else 0 if spec is None else spec.width
+    return int(dim * (settings["layers"] * dim + rows))
+
+
+def _version() -> str:
+    from pointset import __version__
+
+    return __version__

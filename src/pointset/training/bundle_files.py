@@ -1,0 +1,168 @@
+"""The two files of a bundle, in a folder or in one ``.zip``: written whole or not at all, read with bounds.
+
+What is read may come from anyone: no size that a file claims is believed before it is held against what is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pointset.errors import FileFormatError, MissingDataError
+from pointset.files import replacing
+
+DESCRIPTION = "bundle.json"
+WEIGHTS = "model.safetensors"
+MOST_DESCRIPTION_BYTES = 16 * 2**20
+MOST_WEIGHTS_BYTES = 16 * 2**30
+_MOST_COMPRESSION = 100  # weights hardly shrink; what grows more than this when unpacked is a trap
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # equal bundles are equal files
+
+
+def is_archive(path: Path) -> bool:
+    """By its name; everything else is a folder."""
+    return path.suffix.lower() == ".zip"
+
+
+def write_files(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder or a ``.zip`` with these files; a bundle that is there is replaced, anything else is refused."""
+    if not path.parent.is_dir():
+        raise FileFormatError(f"cannot write {path}: there is no folder {path.parent}. Create it first")
+    if is_archive(path):
+        if path.is_dir():
+            raise FileFormatError(f"cannot write {path}: it is a folder; expected a file, or a name without .zip")
+        with replacing(path) as temporary:
+            _write_archive(temporary, files)
+    else:
+        _write_folder(path, files)
+
+
+def _write_archive(path: Path, files: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), content)
+
+
+def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    there = path.exists()
+    if there and not (path.is_dir() and (not any(path.iterdir()) or (path / DESCRIPTION).is_file())):
+        raise FileFormatError(f"cannot write a bundle to {path}: something else is there. Choose another name")
+    outer = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        new, old = outer / "new", outer / "old"
+        new.mkdir()
+        for name, content in files.items():
+            _write_file(new / name, content)
+        if there:
+            path.rename(old)
+        try:
+            new.rename(path)
+        except OSError:
+            if there:
+                old.rename(path)
+            raise
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class BundleFiles:
+    """A bundle's files, found at a path: the bundle's folder, a run's folder, or a ``.zip``.
+
+    Raises:
+        MissingDataError: there is nothing at the path.
+        FileFormatError: what is there is no bundle.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = find_bundle(Path(path))
+
+    def read(self, name: str, most_bytes: int) -> bytes:
+        """The content of one file of the bundle."""
+        if "/" in name or "\\" in name or name in ("", ".", ".."):
+            raise FileFormatError(f"{self.path} names the file {name[:80]!r}; expected a file of the bundle itself")
+        try:
+            content = self._in_archive(name, most_bytes) if is_archive(self.path) else self._in_folder(name, most_bytes)
+        except OSError as error:
+            raise FileFormatError(f"{self.path}: {name} cannot be read ({error.strerror or error})") from None
+        return content
+
+    def _in_folder(self, name: str, most_bytes: int) -> bytes:
+        file = self.path / name
+        if not file.is_file():
+            raise FileFormatError(f"{self.path} is no whole bundle: {name} is missing. Copy the whole folder again")
+        self._check_size(name, file.stat().st_size, most_bytes)
+        return file.read_bytes()
+
+    def _in_archive(self, name: str, most_bytes: int) -> bytes:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                found = [entry for entry in archive.infolist() if _base_name(entry) == name]
+                if len(found) != 1:
+                    raise FileFormatError(
+                        f"{self.path} holds {name} {len(found)} times; expected a bundle with it once. Zip a bundle's "
+                        "folder, or write one with pointset.training.bundle.write_bundle"
+                    )
+                entry = found[0]
+                self._check_size(name, entry.file_size, most_bytes)
+                if entry.file_size > max(_MOST_COMPRESSION * entry.compress_size, MOST_DESCRIPTION_BYTES):
+                    raise FileFormatError(f"{self.path}: {name} would unpack to {entry.file_size:,} bytes; refused")
+                with archive.open(entry) as file:
+                    return file.read(entry.file_size + 1)  # no more than it claims, whatever it holds
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+            if isinstance(error, FileFormatError):
+                raise
+            raise FileFormatError(
+                f"{self.path} is no readable zip archive ({error}); it is damaged or cut short. Copy it again"
+            ) from None
+
+    def _check_size(self, name: str, size: int, most_bytes: int) -> None:
+        if size > most_bytes:
+            raise FileFormatError(f"{self.path}: {name} has {size:,} bytes; expected at most {most_bytes:,}")
+        from pointset.points.memory import check_fits  # loads torch, which finding a bundle does without
+
+        check_fits(2 * size, f"loading {self.path} needs", "Load it on a larger machine")
+
+
+def _base_name(entry: zipfile.ZipInfo) -> str:
+    """Who zips a folder gets ``folder/bundle.json``."""
+    return "" if entry.is_dir() else entry.filename.rpartition("/")[2]
+
+
+def find_bundle(path: Path) -> Path:
+    """The folder or file of the bundle that this path means."""
+    if not path.exists():
+        raise MissingDataError(f"there is no {path}; expected the folder of a run, or a bundle (a folder or .zip)")
+    if path.is_file():
+        if not zipfile.is_zipfile(path):
+            raise FileFormatError(f"{path} is no bundle: expected the folder of a run, a bundle's folder or its .zip")
+        return path
+    for folder in (path, path / "bundle"):
+        if (folder / DESCRIPTION).is_file():
+            return folder
+    runs = sorted(one.parent.parent.name for one in path.glob(f"*/bundle/{DESCRIPTION}"))
+    if runs:
+        raise FileFormatError(
+            f"{path} holds several runs: {', '.join(runs[:10])}{', …' if len(runs) > 10 else ''}. Choose one of them, "
+            f"such as {path / runs[0]}"
+        )
+    if (path / "recipe.yaml").is_file():
+        raise FileFormatError(
+            f"the run in {path} has no bundle: it is not finished. Go on with it first: pointset train --resume "
+            f"--run-dir {path}"
+        )
+    raise FileFormatError(
+        f"the folder {path} holds no bundle: expected {DESCRIPTION} and {WEIGHTS} in it, or in its folder bundle, "
+        "where pointset train puts them"
+    )

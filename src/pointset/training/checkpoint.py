@@ -1,0 +1,110 @@
+"""Checkpoints: all tensors and the progress of a run in one safetensors file, written whole or not at all.
+
+Nothing is pickled. The file has a checksum, so that a damaged one is refused instead of continued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pointset.errors import FileFormatError, MissingDataError
+from pointset.files import replacing
+from pointset.training.progress_record import ProgressRecord
+
+_NOTE, _VERSION = "pointset", 1
+State = dict[str, Tensor]
+
+
+class Checkpoint(NamedTuple):
+    """What a file holds: tensors by group (``model``, ``average``, ``best``, ``optimizer``) and plain values."""
+
+    groups: dict[str, State]
+    progress: ProgressRecord
+
+
+def save_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], progress: ProgressRecord) -> None:
+    """Write a checkpoint; the old one stays until the new one is whole."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    tensors = {
+        f"{group}/{name}": tensor.detach().to("cpu", copy=True).contiguous()
+        for group, state in groups.items()
+        for name, tensor in state.items()
+    }
+    note = {"version": _VERSION, "progress": progress.as_dict(), "sha256": _digest(tensors)}
+    try:
+        with replacing(path) as temporary:
+            save_file(tensors, temporary, metadata={_NOTE: json.dumps(note)})
+    except SafetensorError as error:  # a full disk
+        raise OSError(None, f"cannot write the checkpoint ({error})", str(path)) from None
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read what :func:`save_checkpoint` wrote.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: it is damaged, or of a newer version.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        raise MissingDataError(f"there is no checkpoint {path}")
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            note = json.loads(file.metadata()[_NOTE])
+        if note["version"] > _VERSION:
+            raise FileFormatError(
+                f"{path} was written by a newer pointset; expected version {_VERSION}. Update pointset"
+            )
+        if note["sha256"] != _digest(tensors):
+            raise FileFormatError(f"{path} does not match its checksum; start the run anew in another folder")
+        groups: dict[str, State] = {}
+        for name, tensor in tensors.items():
+            group, _, key = name.partition("/")
+            groups.setdefault(group, {})[key] = tensor
+        return Checkpoint(groups, ProgressRecord.from_dict(note["progress"]))
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"{path} is damaged ({error}); start the run anew in another folder") from None
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
+    """``3.exp_avg`` → tensor: the moments of each parameter, by its number."""
+    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
+    return {
+        f"{number}.{key}": torch.as_tensor(value) for number, moments in state.items() for key, value in moments.items()
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, state: State) -> None:
+    """The inverse of :func:`optimizer_state`; learning rates are not in it, as the schedule sets them at each step."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in state.items():
+        number, _, key = name.partition(".")
+        moments.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
+
+
+def weights_of(module: nn.Module) -> State:
+    """A copy of the weights."""
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,165 @@
+"""From a recipe to graphs that can be trained on: :func:`load_data`."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.catalogue import benchmark_named
+from pointset.datasets.dataset import Dataset
+from pointset.datasets.loading import load
+from pointset.datasets.own import graph_files, smiles_csv
+from pointset.datasets.own.kinds import holds_molecules
+from pointset.datasets.scale import TargetScale
+from pointset.datasets.splits import folds
+from pointset.encoders.model import PointModel
+from pointset.errors import SpecError
+from pointset.points.graphs import Integers
+from pointset.points.point_sets import PointSets
+from pointset.training.recipe import DatasetChoice, Recipe, check_ready
+from pointset.training.seeds import Purpose, stream_seed
+
+_FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their results can be averaged
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """A dataset, the scale of its targets, and its points, which carry the targets as the loss takes them."""
+
+    dataset: Dataset
+    scale: TargetScale | None  # None: targets are as they are
+    points: PointSets
+
+    @property
+    def card(self) -> Card:
+        """What the dataset says of itself."""
+        return self.dataset.card
+
+    def part(self, name: str) -> Integers:
+        """Indices of the graphs in train, val or test; none where there is no such part."""
+        return np.asarray(self.dataset.split.get(name, ()), dtype=np.int64)
+
+    def targets(self, graphs: Integers) -> Tensor:
+        """(rows, k) or (rows,) the targets of these graphs in their own units, float64 or classes."""
+        y = self._targets
+        return y[self.dataset.target_rows(graphs)]
+
+    @cached_property
+    def _targets(self) -> Tensor:
+        y = self.dataset.targets
+        if y is None:
+            raise SpecError(f"{self.card.name} has no targets; expected some to learn from")
+        return y if self.card.task is Task.MULTI_CLASS else y.to(torch.float64)
+
+    def restored(self, outputs: Tensor) -> Tensor:
+        """A model's outputs (rows, k) in the targets' own units, in float64; logits stay logits."""
+        wide = outputs.detach().to("cpu", torch.float64)
+        return wide if self.scale is None else self.scale.restore(wide)
+
+
+def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: bool | None = None) -> TrainingData:
+    """The data of a recipe: read, with its fold, targets and weights, scaled, and as points of the model's matrix.
+
+    Raises:
+        SpecError: the recipe asks for what the dataset does not have.
+        MissingDataError: the files are nowhere.
+    """
+    from pointset.encoders.presets import preset_named
+
+    check_ready(recipe)
+    dataset = _read(recipe.dataset, data_dir, progress)
+    dataset = _with_choices(dataset, recipe.dataset)
+    _check_trainable(dataset)
+    regression = dataset.card.task is Task.REGRESSION
+    scale = dataset.target_scale() if regression and recipe.scale_targets else None
+    points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
+    return TrainingData(dataset, scale, points)
+
+
+def build_model(recipe: Recipe, card: Card) -> PointModel:
+    """The recipe's model for such data, with weights that depend on the seed only."""
+    choice = recipe.model
+    weighted = recipe.dataset.weighted_edges is not None  # then the features of edges are in the eigenpairs
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(recipe.seed, Purpose.WEIGHTS))
+        model = PointModel.from_preset(
+            choice.preset,
+            node=card.node,
+            edge=None if weighted else card.edge,
+            out=card.outputs,
+            level="node" if card.level is Level.NODE else "graph",
+            dim=choice.dim,
+            layers=choice.layers,
+            pooling=choice.pooling,
+            noise=choice.noise,
+        )
+    model.checkpointing = recipe.trainer.checkpointing
+    return model
+
+
+def own_folds(choice: DatasetChoice) -> bool:
+    """Whether the dataset comes with folds of its own."""
+    return choice.name is not None and "fold" in benchmark_named(choice.name).options
+
+
+def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | None) -> Dataset:
+    options = dict(choice.options)
+    if choice.name is not None:
+        if choice.fold is not None and own_folds(choice):
+            options["fold"] = choice.fold
+        return load(choice.name, data_dir, download=False, progress=progress, **options)
+    path = Path(str(choice.file))
+    read: Any = graph_files
+    if holds_molecules(path):
+        read = smiles_csv
+        options |= {} if choice.targets is None else {"targets": list(choice.targets)}
+    try:
+        dataset: Dataset = read(path, progress=progress, **options)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        unknown = str(error).rpartition("() ")[2]
+        raise SpecError(
+            f"dataset.options: {unknown}; expected those of pointset.datasets.own.{read.__name__}"
+        ) from None
+    return dataset
+
+
+def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
+    if choice.targets is not None:
+        dataset = dataset.with_targets(list(choice.targets))
+    if choice.weighted_edges is not None:
+        dataset = dataset.with_weighted_edges(choice.weighted_edges)
+    if choice.fold is not None and not own_folds(choice):
+        labels = dataset.targets if dataset.card.task is not Task.REGRESSION else None
+        if dataset.card.level is Level.NODE:
+            labels = None
+        split = folds(len(dataset), choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold]
+        dataset = dataset.with_split(split)
+    return dataset
+
+
+def _check_trainable(dataset: Dataset) -> None:
+    card = dataset.card
+    if not card.targets or dataset.targets is None:
+        raise SpecError(f"{card.name} has no targets; expected at least one. Name columns with dataset.targets=[…]")
+    if len(dataset.split.get("train", ())) == 0:
+        raise SpecError(f"{card.name} has no graphs in its training part; expected some. Choose another split")
+
+
+def _with_loss_targets(dataset: Dataset, scale: TargetScale | None) -> Dataset:
+    """Targets scaled in float64, then rounded to float32 once: an energy of −11,000 eV loses nothing."""
+    y = dataset.targets
+    if y is None or dataset.card.task is Task.MULTI_CLASS:
+        return dataset
+    scaled = y.to(torch.float64) if scale is None else scale.normalise(y.to(torch.float64))
+    features = dataclasses.replace(dataset.features, y=scaled.to(torch.float32))
+    return dataclasses.replace(dataset, arrays=dataclasses.replace(dataset.arrays, features=features))

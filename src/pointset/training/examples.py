@@ -1,0 +1,155 @@
+"""Graphs to look at, for the report: the worst predictions, the learned functions f, attention (:func:`examples_of`).
+
+The report reads these as plain values; it never needs the model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pointset.datasets.card import Level, Task
+from pointset.encoders.model import PointModel
+from pointset.points.graphs import Integers
+from pointset.specs import Categories
+from pointset.training.data import TrainingData
+from pointset.training.prediction_table import answers
+
+_WORST = 6
+_FUNCTION_GRAPHS = 24  # whose eigenvalues the functions are shown at
+_CHANNELS = 6
+_LARGEST_ATTENTION = 60  # nodes of the example graph: a matrix of more is not to be read
+_LARGEST_DRAWN = 400
+_DIGITS = 6
+
+
+def examples_of(model: PointModel, data: TrainingData, graphs: Integers, outputs: Tensor) -> dict[str, Any]:
+    """The content of ``examples.json``.
+
+    Args:
+        model: trained.
+        data: what it was trained on.
+        graphs: (G,) of the test part, at least one.
+        outputs: (rows, k) of them, in the targets' own units, or logits.
+    """
+    typical = graphs[np.argsort(data.points.num_nodes[graphs], kind="stable")]
+    middle = typical[len(typical) // 2 :][:_FUNCTION_GRAPHS]
+    return {
+        "functions": _functions(model, data, middle),
+        "attention": _attention(model, data, int(middle[0])),
+        "worst": _worst(data, graphs, outputs),
+    }
+
+
+def _functions(model: PointModel, data: TrainingData, graphs: Integers) -> dict[str, Any]:
+    """F at the eigenvalues of some graphs, for the channels that vary the most."""
+    seen = [model.inspect(data.points[int(graph)]) for graph in graphs]
+    eigenvalues = torch.cat([one.eigenvalues for one in seen])
+    values = torch.cat([one.functions for one in seen])  # (Σ r, d)
+    order = eigenvalues.argsort(stable=True)
+    spread = values.std(0, correction=0) if len(values) else values.new_zeros(values.shape[1])
+    channels = spread.argsort(descending=True, stable=True)[:_CHANNELS].sort().values
+    return {
+        "matrix": model.matrix,
+        "channels": channels.tolist(),
+        "eigenvalues": _rounded(eigenvalues[order]),
+        "values": _rounded(values[order][:, channels]),
+    }
+
+
+def _attention(model: PointModel, data: TrainingData, graph: int) -> dict[str, Any] | None:
+    if not 1 < data.points.num_nodes[graph] <= _LARGEST_ATTENTION:
+        return None
+    layers = model.inspect(data.points[graph]).attention
+    if not layers:
+        return None
+    weights = [layer.abs().mean(0) for layer in layers]  # (n, n)
+    busiest = int(weights[-1].fill_diagonal_(0).sum(1).argmax())
+    return {"graph": _drawn(data, graph), "layers": [_rounded(layer) for layer in weights], "node": busiest}
+
+
+def _worst(data: TrainingData, graphs: Integers, outputs: Tensor) -> list[dict[str, Any]]:
+    """The graphs with the largest error; of nodes, the mean over a graph counts."""
+    errors = _errors(data, graphs, outputs)
+    rows = np.cumsum(_row_counts(data, graphs))
+    order = np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable")
+    chosen = [at for at in order.tolist() if data.points.num_nodes[graphs[at]] <= _LARGEST_DRAWN and errors[at] >= 0]
+    return [
+        {
+            "graph": _drawn(data, int(graphs[at])),
+            "position": int(graphs[at]),
+            "error": float(errors[at]),
+            "values": _values(data, graphs, outputs, at, rows),
+        }
+        for at in chosen[:_WORST]
+    ]
+
+
+def _errors(data: TrainingData, graphs: Integers, outputs: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(G,) |error| in standard deviations for numbers, 1 − p of the truth for classes; NaN where nothing is known."""
+    targets, task = data.targets(graphs), data.card.task
+    predicted = answers(outputs, task)
+    if task is Task.MULTI_CLASS:
+        known = targets.clamp(min=0)
+        error = 1 - predicted.gather(1, known[:, None])
+        error[targets < 0] = torch.nan
+    else:
+        error = (predicted - targets).abs()
+        if data.scale is not None:
+            error = error / data.scale.std
+    of_rows = error.nanmean(1)
+    if data.card.level is Level.GRAPH:
+        return of_rows.numpy()
+    blocks = torch.split(of_rows, _row_counts(data, graphs).tolist())
+    return np.array([float(block.nanmean()) if len(block) else np.nan for block in blocks])
+
+
+def _values(data: TrainingData, graphs: Integers, outputs: Tensor, at: int, ends: Integers) -> list[dict[str, Any]]:
+    """True and predicted values of one graph; of its worst node where targets belong to nodes."""
+    count = int(_row_counts(data, graphs)[at])
+    rows = slice(int(ends[at]) - count, int(ends[at]))
+    targets, predicted = data.targets(graphs)[rows], answers(outputs, data.card.task)[rows]
+    card = data.card
+    if card.task is Task.MULTI_CLASS:
+        row = int((1 - predicted.gather(1, targets.clamp(min=0)[:, None])).argmax())
+        true, guess = int(targets[row]), int(predicted[row].argmax())
+        named = {"true": card.classes[true] if true >= 0 else None, "predicted": card.classes[guess]}
+        return [{"target": card.target_names[0], **named}]
+    row = int((predicted - targets).abs().nan_to_num(-1.0).amax(1).argmax())
+    pairs = zip(card.target_names, targets[row].tolist(), predicted[row].tolist(), strict=True)
+    return [{"target": name, "true": true, "predicted": guess} for name, true, guess in pairs]
+
+
+def _row_counts(data: TrainingData, graphs: Integers) -> Integers:
+    return data.points.num_nodes[graphs] if data.card.level is Level.NODE else np.ones(len(graphs), dtype=np.int64)
+
+
+def _drawn(data: TrainingData, graph: int) -> dict[str, Any]:
+    """A graph as plain values."""
+    one = data.dataset.arrays[graph]
+    return {
+        "name": f"graph {graph}",
+        "num_nodes": one.num_nodes,
+        "edges": one.edges.T.tolist(),
+        "labels": _labels(data, graph),
+        "smiles": None if data.dataset.smiles is None else data.dataset.smiles[graph],
+    }
+
+
+def _labels(data: TrainingData, graph: int) -> list[str] | None:
+    """What the first column of node features says, by name."""
+    card, x = data.card, data.dataset.arrays.features_of(graph).x
+    if x is None or not isinstance(card.node, Categories) or not card.node_labels:
+        return None
+    names = card.node_labels[0]
+    return [
+        names[number] if 0 <= number < len(names) else str(number) for number in x.reshape(len(x), -1)[:, 0].tolist()
+    ]
+
+
+def _rounded(tensor: Tensor) -> Any:
+    """Nested lists with few digits: the file is to be looked at, not computed with."""
+    return np.array(tensor.to(torch.float64).numpy()).round(_DIGITS).tolist()

@@ -1,0 +1,109 @@
+"""What training makes small, with missing targets left out (:func:`loss_for`).
+
+A loss gives the sum over the known entries and their number: over several batches or devices the mean is the sum of
+the sums over the sum of the numbers, however the missing entries are spread. Missing entries add nothing, and their
+gradients are exactly zero, whatever the output was.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pointset.datasets.card import Task
+from pointset.errors import SpecError, did_you_mean
+
+_FITTING = {  # the first is the usual one
+    Task.REGRESSION: ("l1", "smooth_l1"),
+    Task.BINARY: ("bce",),
+    Task.MULTI_LABEL: ("bce",),
+    Task.MULTI_CLASS: ("cross_entropy",),
+}
+
+
+class Loss(Protocol):
+    """Outputs (rows, k) and targets → the sum of the losses, with a graph, and the number of its terms, int64."""
+
+    def __call__(self, outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
+
+def loss_for(recipe_loss: str | None, task: Task, beta: float) -> Loss:
+    """The loss of a recipe; None is the usual one of the task.
+
+    Args:
+        recipe_loss: ``l1``, ``smooth_l1``, ``cross_entropy`` or ``bce``.
+        task: what is predicted.
+        beta: of ``smooth_l1``, which is x²/2β below β and |x| − β/2 above; 0 is ``l1``.
+
+    Raises:
+        SpecError: there is no such loss, or it does not fit the task.
+    """
+    fitting = list(_FITTING[task])
+    name = fitting[0] if recipe_loss is None else recipe_loss
+    if name not in fitting:
+        raise SpecError(
+            f"got the loss {name!r} for {task.value}; expected {' or '.join(fitting)}, or none for {fitting[0]}"
+            f"{did_you_mean(str(name), fitting)}"
+        )
+    if name == "cross_entropy":
+        return cross_entropy
+    if name == "bce":
+        return bce
+    if not (math.isfinite(beta) and beta >= 0):
+        raise SpecError(f"got smooth_l1_beta={beta}; expected a number from 0 (which is l1)")
+    return partial(smooth_l1, beta=beta if name == "smooth_l1" else 0.0)
+
+
+def smooth_l1(outputs: Tensor, y: Tensor, /, *, beta: float) -> tuple[Tensor, Tensor]:
+    """Σ of x²/2β where |x| < β, otherwise |x| − β/2, with x = outputs − y; both (rows, k), y NaN where missing."""
+    outputs, y = _known(outputs, y)
+    return functional.smooth_l1_loss(outputs, y, reduction="sum", beta=beta), _number(y)
+
+
+def bce(outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]:
+    """Σ −y log σ(o) − (1 − y) log(1 − σ(o)) of logits o and labels y, both (rows, k), y NaN where missing."""
+    outputs, y = _known(outputs, y)
+    if bool(((y < 0) | (y > 1)).any()):
+        raise SpecError(f"got labels from {float(y.min()):g} to {float(y.max()):g}; expected 0, 1, or NaN for missing")
+    return functional.binary_cross_entropy_with_logits(outputs, y, reduction="sum"), _number(y)
+
+
+def cross_entropy(outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]:
+    """Σ −log softmax(o)_y of logits o (rows, classes) and classes y (rows,), whole numbers, negative where missing."""
+    if outputs.dim() != 2 or y.shape != outputs.shape[:1] or y.is_floating_point():
+        raise SpecError(
+            f"got outputs of shape {tuple(outputs.shape)} for classes of shape {tuple(y.shape)}, {y.dtype}; "
+            "expected (rows, classes) and (rows,), whole numbers"
+        )
+    known = y >= 0
+    logits, classes = _at_least_float32(outputs)[known], y[known].long()
+    if bool((classes >= outputs.shape[1]).any()):
+        raise SpecError(f"got the class {int(classes.max())}; expected classes from 0 to {outputs.shape[1] - 1}")
+    return functional.cross_entropy(logits, classes, reduction="sum"), _number(classes)
+
+
+def _known(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The known entries of each. They are chosen before anything is computed: 0 · NaN would be NaN in the gradient."""
+    if outputs.dim() != 2 or outputs.shape != y.shape:
+        raise SpecError(
+            f"got outputs of shape {tuple(outputs.shape)} for targets of shape {tuple(y.shape)}; "
+            "expected both as (rows, targets)"
+        )
+    outputs, known = _at_least_float32(outputs), ~y.isnan()
+    if not bool(known.all()):  # choosing all of them would only cost time
+        outputs, y = outputs[known], y[known]
+    return outputs, y.to(outputs.dtype)
+
+
+def _at_least_float32(outputs: Tensor) -> Tensor:
+    """A sum over a batch in bfloat16 would have two digits."""
+    return outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+
+
+def _number(entries: Tensor) -> Tensor:
+    return torch.tensor(entries.numel(), device=entries.device)

@@ -1,0 +1,47 @@
+"""SMILES → graphs of the kind that a model was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from pointset.datasets import molecules
+from pointset.datasets.molecules.molecule import Molecule
+from pointset.errors import SpecError
+from pointset.points.graphs import Features, Graph, WeightKind
+from pointset.training.bundle import Bundle
+from pointset.training.bundle_content import reader_from
+from pointset.training.prediction.features import uses_positions
+
+ReadMolecule = Callable[[str], Molecule]
+
+
+def molecule_reader_of(bundle: Bundle) -> ReadMolecule:
+    """How this model's molecules are read: with OGB's features, or by the function of its kind of molecules.
+
+    Raises:
+        SpecError: the model was not trained on molecules, or needs positions that SMILES do not have.
+    """
+    kind = bundle.card.molecules
+    if kind is None:
+        raise SpecError(
+            f"got SMILES, but the model was trained on {bundle.card.title or bundle.card.name}, whose graphs are not "
+            "made from SMILES; expected graphs with the same features"
+        )
+    if kind == "ogb":
+        reader = reader_from(bundle.molecule_reader)
+        if uses_positions(bundle.model) and reader.conformer_seed is None:
+            raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")
+        return reader
+    read: ReadMolecule | None = getattr(molecules, f"read_{kind}_molecule", None)  # each kind of its own has one
+    if read is None:
+        raise SpecError(f"the model's molecules are of the kind {kind!r:.40}, which this pointset cannot read. Upgrade")
+    return read
+
+
+def graph_of(molecule: Molecule) -> Graph:
+    """The molecule in the form in which graphs are read; its bonds need not be in order."""
+    pos = None if molecule.pos is None else torch.from_numpy(molecule.pos).to(torch.float32)
+    features = Features(torch.from_numpy(molecule.x), torch.from_numpy(molecule.edge_attr), pos)
+    return Graph(molecule.num_nodes, molecule.edges, None, WeightKind.NONE, features)

@@ -1,0 +1,215 @@
+"""A recipe: all that a training run is made of, as checked values. Their names are the keys of its YAML.
+
+Light to import (no torch): the command line lists recipes at once. A recipe is read by
+:func:`pointset.training.recipe_files.read_recipe`, and never changes; ``None`` means "not set".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from pointset.errors import SpecError, did_you_mean
+
+Preset = Literal[  # the names of pointset.encoders.presets.PRESETS, which needs torch (a test compares the two)
+    "pst",
+    "pst-released",
+    "pst-gc",
+    "pst-onelayer",
+    "pst-adj",
+    "pst-normadj",
+    "pst-star",
+    "pst-released-star",
+    "psds",
+]
+MetricName = Literal["mae", "rmse", "r2", "normalised_mae", "roc_auc", "average_precision", "accuracy", "macro_f1"]
+LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Number = Annotated[int, Field(ge=0)]
+_BYTES = r"^(?i:\d+(\.\d+)?\s*([KMGT]?i?B)?)$"  # 2GB, 512MiB
+
+
+def _check_plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Options are written to the run's recipe.yaml and must come back as they were."""
+    if not _is_plain(options):
+        raise ValueError("got dataset.options with a value that YAML cannot keep; expected numbers, text, lists")
+    return options
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+class Keys(BaseModel):
+    """A group of keys: unknown ones are refused, values are never guessed from another type, nothing changes later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+
+
+class DatasetChoice(Keys):
+    """What to learn from: a dataset by ``name``, or an own ``file``."""
+
+    name: Text | None = None
+    file: Text | None = None
+    targets: Annotated[list[Text], Field(min_length=1)] | None = None
+    options: Annotated[dict[str, Any], AfterValidator(_check_plain)] = Field(default_factory=dict)
+    weighted_edges: Number | None = None
+    fold: Number | None = None
+    folds: Annotated[int, Field(ge=2)] = 10
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.name is not None and self.file is not None:
+            raise ValueError(
+                f"got dataset.name={self.name!r} and dataset.file={self.file!r}; expected one of them: set the other "
+                "to null, as in dataset.name=null"
+            )
+        if self.name is not None:
+            _check_dataset_name(self.name)
+        if self.fold is not None and self.fold >= self.folds:
+            raise ValueError(
+                f"got dataset.fold={self.fold}; expected a whole number from 0 to {self.folds - 1}, as there are "
+                f"dataset.folds={self.folds}"
+            )
+        return self
+
+
+def _check_dataset_name(name: str) -> None:
+    from pointset.datasets.catalogue import names
+
+    if name not in names():
+        hint = did_you_mean(name.lower(), list(names())) or f"; expected one of {', '.join(names())}"
+        raise ValueError(f"got dataset.name={name!r}, which does not exist{hint}\nOwn data is given as dataset.file=…")
+
+
+class ModelChoice(Keys):
+    """Arguments of :meth:`pointset.PointModel.from_preset`; the dataset's card gives the others."""
+
+    preset: Preset = "pst"
+    dim: Count = 64
+    layers: Count = 4
+    pooling: Literal["mean", "sum", "max"] = "mean"
+    noise: NotNegative = 0.0
+
+
+class Optimizer(Keys):
+    """AdamW; ``clip`` is the largest norm of the gradient."""
+
+    lr: Positive = 1e-3
+    weight_decay: NotNegative = 0.0
+    clip: Positive | None = 1.0
+
+
+class Schedule(Keys):
+    """The learning rate over the epochs; ``warmup`` and ``cosine`` in epochs, ``start`` as a factor of ``lr``."""
+
+    shape: Literal["anneal", "restarts", "cosine", "constant"] = "anneal"
+    warmup: NotNegative = 0.0
+    cosine: NotNegative = 0.0
+    start: Annotated[float, Field(ge=0, le=1)] = 1e-3
+
+
+class Trainer(Keys):
+    """The loop."""
+
+    epochs: Count
+    batch_size: Count
+    memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
+    ema: Annotated[float, Field(ge=0, lt=1)] | None = None
+    patience: Count | None = None
+    precision: Annotated[
+        Literal["32", "64", "bf16"], BeforeValidator(lambda value: str(value) if type(value) is int else value)
+    ] = "32"
+    workers: Number = 0
+    threads: Count | None = None
+    checkpoint_minutes: NotNegative = 1.0
+    checkpointing: bool = False
+    tensorboard: bool = False
+
+
+class Expected(Keys):
+    """The paper's result, in the units of the dataset's card."""
+
+    metric: MetricName
+    value: float
+    std: NotNegative | None = None
+    seeds: Count | None = None
+    parameters: Count | None = None
+    table: str = ""
+    note: str = ""
+    per_target: dict[str, float] | None = None
+    others: dict[str, dict[str, float]] | None = None
+
+
+class Recipe(Keys):
+    """All settings of a run."""
+
+    name: Text
+    title: str = ""
+    dataset: DatasetChoice = DatasetChoice()
+    model: ModelChoice = ModelChoice()
+    loss: LossName | None = None
+    smooth_l1_beta: NotNegative = 1.0
+    optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
+    trainer: Trainer
+    metric: MetricName | None = None
+    scale_targets: bool = True
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    expected: Expected | None = None
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
+        """A recipe from plain values, as :meth:`as_dict` gives them.
+
+        Raises:
+            SpecError: a key is unknown or missing, or a value is impossible; the message has a line for each.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            from pointset.training.recipe_errors import in_words
+
+            raise SpecError(in_words(error)) from None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and checkpoints."""
+        return self.model_dump(mode="json")
+
+    def as_yaml(self) -> str:
+        """The whole recipe as YAML; :func:`pointset.training.recipe_files.read_recipe` reads it back exactly."""
+        from pointset.training.recipe_yaml import written
+
+        return written(self.as_dict())
+
+
+def check_ready(recipe: Recipe) -> None:
+    """Refuse a recipe that says nothing to learn from.
+
+    Raises:
+        SpecError: neither ``dataset.name`` nor ``dataset.file`` is set.
+    """
+    if recipe.dataset.name is None and recipe.dataset.file is None:
+        raise SpecError(
+            f"the recipe {recipe.name!r} needs data of your own; add dataset.file=my.csv (and dataset.targets=[…] to "
+            "choose columns), or dataset.name=… for a dataset that `pointset datasets` lists"
+        )

@@ -1,0 +1,156 @@
+"""The folder of a run: what lies where, and that no two runs ever share one (:class:`RunFolder`)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pointset.errors import FileFormatError, PointsetError, SpecError
+from pointset.files import replacing
+
+_LOCK = ".lock"
+
+
+class RunFolder:
+    """Names in a run's folder.
+
+    Args:
+        path: the folder; :meth:`claim` makes it.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.recipe = self.path / "recipe.yaml"
+        self.environment = self.path / "environment.json"
+        self.split = self.path / "split.json"
+        self.metrics = self.path / "metrics.csv"
+        self.last_checkpoint = self.path / "checkpoints" / "last.safetensors"
+        self.best_checkpoint = self.path / "checkpoints" / "best.safetensors"
+        self.predictions = self.path / "predictions.csv"
+        self.examples = self.path / "examples.json"
+        self.bundle = self.path / "bundle"
+        self.result = self.path / "result.json"
+        self.report = self.path / "report.html"
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a run was begun here."""
+        return self.recipe.exists()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end: the result is written last."""
+        return self.result.exists()
+
+    @contextmanager
+    def claim(self, *, resume: bool) -> Iterator[None]:
+        """Hold the folder inside; nobody else can. A new one is removed again where the run never began.
+
+        Raises:
+            SpecError: it holds something else, or a run that was not to be resumed.
+            PointsetError: another process is at work in it.
+            OSError: it cannot be made or written to.
+        """
+        self._check_content(resume)
+        is_new = not self.path.exists()
+        self.last_checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with _held(self.path / _LOCK, self.path):
+                self._check_content(resume)  # nobody came first
+                yield
+        finally:
+            if is_new and not self.has_run:  # it failed before it began
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def _check_content(self, resume: bool) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise SpecError(f"{self.path} is a file; expected a folder for the run. Choose another with --run-dir")
+        if self.has_run and not resume:
+            state = "a finished run" if self.is_finished else "a run that is not finished"
+            raise SpecError(
+                f"{self.path} holds {state} already; two runs never share a folder. Choose another with --run-dir, or "
+                "go on with --resume"
+            )
+        if not self.has_run and self.path.is_dir():
+            others = [item.name for item in self.path.iterdir() if item.name not in (_LOCK, "checkpoints")]
+            if others:
+                raise SpecError(
+                    f"{self.path} holds other files ({', '.join(sorted(others)[:3])}…) and no run; "
+                    "expected an empty or a new folder. Choose another with --run-dir"
+                )
+
+
+def write_json(path: Path, content: Any) -> None:
+    """For programs and people; whole or not at all. What is no number (NaN) becomes null."""
+    with replacing(path) as temporary:
+        text = json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file that :func:`write_json` wrote.
+
+    Raises:
+        FileFormatError: it is damaged.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{path} is damaged ({error})") from None
+    if not isinstance(content, dict):
+        raise FileFormatError(f"{path} is damaged; expected an object")
+    return content
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Refuse to begin where the disk has no room for what a run writes.
+
+    Raises:
+        PointsetError: it has not.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise PointsetError(
+            f"the disk of {folder} has {free / 1e6:,.0f} MB left; the run writes up to {needed / 1e6:,.0f} MB. "
+            "Make room, or choose another folder with --run-dir"
+        )
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and content != content:
+        return None
+    return content
+
+
+@contextmanager
+def _held(lock: Path, folder: Path) -> Iterator[None]:
+    """Held until the process ends, however it ends: the system lets go of the lock of a killed process."""
+    import fcntl
+
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            file.seek(0)
+            who = file.read().strip()
+            raise PointsetError(
+                f"another process{f' ({who})' if who else ''} trains in {folder}; two runs never share a folder. "
+                "Choose another with --run-dir"
+            ) from None
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()}")
+        file.flush()
+        yield

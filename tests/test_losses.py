@@ -1,0 +1,142 @@
+"""Losses with missing targets: the sums of a loop, gradients that are zero where nothing is known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pointset.datasets.card import Task
+from pointset.errors import SpecError
+from pointset.training.losses import loss_for
+
+NAN, INF = math.nan, math.inf
+
+
+def term(name: str, output: float, y: float, beta: float) -> float:
+    """One entry, as the formula says."""
+    error = abs(output - y)
+    if name == "bce":
+        probability = 1 / (1 + math.exp(-output))
+        return -y * math.log(probability) - (1 - y) * math.log(1 - probability)
+    if name == "l1" or error >= beta:
+        return error - (0 if name == "l1" else beta / 2)
+    return error**2 / (2 * beta)
+
+
+@given(
+    st.sampled_from([("l1", Task.REGRESSION), ("smooth_l1", Task.REGRESSION), ("bce", Task.MULTI_LABEL)]),
+    st.integers(0, 6),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.5, 2.0]),
+    st.integers(0, 2**32 - 1),
+)
+def test_sums_and_gradients_are_those_of_a_loop(
+    kind: tuple[str, Task], rows: int, columns: int, beta: float, seed: int
+) -> None:
+    name, task = kind
+    generator = torch.Generator().manual_seed(seed)
+    outputs = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    y = torch.rand(rows, columns, generator=generator, dtype=torch.float64)
+    y = y.round() if name == "bce" else y
+    missing = torch.rand(rows, columns, generator=generator) < 0.4
+    y[missing] = NAN
+    hostile = torch.tensor([NAN, INF, 1.0], dtype=torch.float64)
+    outputs[missing] = hostile[torch.randint(3, (int(missing.sum()),), generator=generator)]
+    outputs.requires_grad_()
+    total, count = loss_for(name, task, beta)(outputs, y)
+    (gradient,) = torch.autograd.grad(total, outputs)
+    pairs = [(o, t) for o, t in zip(outputs.flatten().tolist(), y.flatten().tolist(), strict=True) if not math.isnan(t)]
+    assert int(count) == len(pairs)
+    assert total.item() == pytest.approx(math.fsum(term(name, o, t, beta) for o, t in pairs), rel=1e-12, abs=1e-12)
+    assert bool((gradient[missing] == 0).all())
+    for (o, t), slope in zip(pairs, gradient[~missing].tolist(), strict=True):
+        numeric = (term(name, o + 1e-6, t, beta) - term(name, o - 1e-6, t, beta)) / 2e-6
+        assert slope == pytest.approx(numeric, abs=1e-4) or abs(o - t) < 1e-5
+
+
+def test_cross_entropy_leaves_missing_classes_out() -> None:
+    outputs = torch.tensor([[0.0, 0.0], [NAN, INF], [math.log(3.0), 0.0]], requires_grad=True)
+    total, count = loss_for(None, Task.MULTI_CLASS, 1.0)(outputs, torch.tensor([1, -1, 0]))
+    (gradient,) = torch.autograd.grad(total, outputs)
+    assert int(count) == 2 and total.item() == pytest.approx(math.log(2) + math.log(4 / 3))
+    assert torch.allclose(gradient, torch.tensor([[0.5, -0.5], [0.0, 0.0], [-0.25, 0.25]]))
+    assert gradient[1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("task", list(Task), ids=lambda task: task.name)
+@pytest.mark.parametrize("rows", [0, 3])
+def test_nothing_known_is_zero_and_can_be_trained_on(task: Task, rows: int) -> None:
+    weights = torch.ones(2, requires_grad=True)
+    y = torch.full((rows,), -1) if task is Task.MULTI_CLASS else torch.full((rows, 2), NAN)
+    total, count = loss_for(None, task, 1.0)(weights * torch.ones(rows, 2), y)
+    (gradient,) = torch.autograd.grad(total, weights)
+    assert total.item() == 0 and int(count) == 0 and gradient.tolist() == [0, 0]
+
+
+def test_batches_add_up_to_the_whole() -> None:
+    generator = torch.Generator().manual_seed(1)
+    outputs, y = torch.randn(10, 3, generator=generator), torch.randn(10, 3, generator=generator)
+    y[y > 0.5] = NAN
+    loss = loss_for("smooth_l1", Task.REGRESSION, 0.3)
+    parts = [loss(outputs[rows], y[rows]) for rows in (slice(0, 1), slice(1, 7), slice(7, 10))]
+    whole, count = loss(outputs, y)
+    assert int(count) == sum(int(part) for _, part in parts)
+    assert float(whole) == pytest.approx(sum(float(part) for part, _ in parts), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_sums_are_in_float32_or_better(dtype: torch.dtype) -> None:
+    outputs, y = torch.zeros(1001, 1, dtype=dtype), torch.ones(1001, 1, dtype=torch.float64)
+    total, count = loss_for("l1", Task.REGRESSION, 1.0)(outputs, y)
+    assert float(total) == int(count) == 1001
+    assert total.dtype == (torch.float64 if dtype is torch.float64 else torch.float32)
+
+
+def test_whole_numbers_are_labels_too() -> None:
+    total, count = loss_for("bce", Task.BINARY, 1.0)(torch.zeros(4, 1), torch.tensor([[0], [1], [1], [0]]))
+    assert float(total) == pytest.approx(4 * math.log(2)) and int(count) == 4
+
+
+def test_a_beta_of_zero_is_l1() -> None:
+    outputs, y = torch.tensor([[0.5], [-2.0]]), torch.zeros(2, 1)
+    totals = [loss_for(name, Task.REGRESSION, 0.0)(outputs, y)[0] for name in ("smooth_l1", "l1", None)]
+    assert [float(total) for total in totals] == [2.5] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "beta", "message"),
+    [
+        ("l1", Task.MULTI_CLASS, 1.0, "'l1' for multi-class classification; expected cross_entropy"),
+        ("cross_entropy", Task.BINARY, 1.0, "expected bce"),
+        ("smoothl1", Task.REGRESSION, 1.0, r"expected l1 or smooth_l1.*did you mean 'smooth_l1'\?"),
+        ("smooth_l1", Task.REGRESSION, -1.0, "smooth_l1_beta=-1.0; expected a number from 0"),
+        ("smooth_l1", Task.REGRESSION, NAN, "smooth_l1_beta=nan"),
+    ],
+    ids=["classes", "binary", "typo", "negative", "nan"],
+)
+def test_a_loss_that_does_not_fit_is_refused(name: str, task: Task, beta: float, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        loss_for(name, task, beta)
+
+
+@pytest.mark.parametrize(
+    ("task", "outputs", "y", "message"),
+    [
+        (Task.REGRESSION, torch.zeros(4, 1), torch.zeros(4), r"\(4, 1\) for targets of shape \(4,\); expected both"),
+        (Task.REGRESSION, torch.zeros(4, 2), torch.zeros(4, 1), r"expected both as \(rows, targets\)"),
+        (Task.REGRESSION, torch.zeros(4), torch.zeros(4), r"expected both as \(rows, targets\)"),
+        (Task.BINARY, torch.zeros(2, 1), torch.tensor([[0.0], [-1.0]]), "labels from -1 to 0; expected 0, 1, or NaN"),
+        (Task.MULTI_CLASS, torch.zeros(4, 2), torch.zeros(4), "whole numbers"),
+        (Task.MULTI_CLASS, torch.zeros(4, 2), torch.zeros(4, 1).long(), r"expected \(rows, classes\) and \(rows,\)"),
+        (Task.MULTI_CLASS, torch.zeros(2, 2), torch.tensor([1, 2]), "class 2; expected classes from 0 to 1"),
+    ],
+    ids=["flat", "width", "both flat", "labels", "float classes", "column of classes", "class too large"],
+)
+def test_other_shapes_and_values_are_refused(task: Task, outputs: Tensor, y: Tensor, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        loss_for(None, task, 1.0)(outputs, y)
