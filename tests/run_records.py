@@ -79,7 +79,8 @@ def make_run(
     content = {
         "recipe": "example", "title": "An example", "dataset": {"name": "something", "title": "Some graphs"},
         "task": task, "level": level, "metric": metric, "higher_is_better": metric != "mae",
-        "test": {metric: score}, "val": {metric: score * 0.97}, "per_target": {name: {metric: score} for name in targets},
+        "test": {metric: score}, "val": {metric: score * 0.97},
+        "per_target": {name: {metric: score} for name in targets},
         "best_epoch": best, "epochs": epochs, "parameters": 123_456, "seconds": 754.3, "graphs_per_second": 812.4,
         "peak_memory_bytes": 1_234_000_000, "seed": seed, "fold": None, "expected": None,
         "units": dict.fromkeys(targets, ""), "classes": list(classes),

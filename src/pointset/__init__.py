@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pointset.lazy_names import on_first_use
+from pointset.version import VERSION
 
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
     from pointset import datasets as datasets
@@ -37,7 +38,7 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.training.predictor import load as load
     from pointset.training.run import train as train
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME = {
     "to_points": "pointset.points.convert",

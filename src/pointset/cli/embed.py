@@ -12,14 +12,14 @@ from pointset.cli.prediction_run import answer_rows, check_options
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset embed runs/mine molecules.csv -o out.csv    [dim]a row of numbers for each molecule[/dim]
+  pointset embed runs/mine molecules.csv -o out.csv    [dim]a row for each molecule[/dim]
   pointset embed runs/mine molecules.csv -o atoms.csv --level node
   pointset embed runs/zinc zinc --split test -o out.csv
 
 [bold]What comes out[/bold] in the order of the input
   the input's columns   of graph files and datasets: graph
-  read_as, node         at level node: the SMILES whose atoms are counted; the atom
-                        or node, counted from 0
+  read_as, node         at level node: the SMILES whose atoms are counted, and
+                        the atom or node, from 0
   e0, e1, …             the representation that the model's last linear map sees
   status                ok, or why there is no answer
 

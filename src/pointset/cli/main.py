@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli import convert, datasets, inspect, recipes, train
+from pointset.cli import convert, datasets, embed, evaluate, inspect, predict, recipes, train
 from pointset.cli.options import Verb, Verbs
 
 _EXAMPLES = """
@@ -33,6 +33,9 @@ app.command(cls=Verb, no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.ins
 app.add_typer(datasets.app, name="datasets")
 app.command(cls=Verb, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
 app.add_typer(recipes.app, name="recipes")
+app.command(cls=Verb, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(cls=Verb, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
+app.command(cls=Verb, no_args_is_help=True, epilog=embed.EXAMPLES)(embed.embed)
 
 
 def _show_version(wanted: bool) -> None:

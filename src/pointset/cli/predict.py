@@ -18,10 +18,10 @@ EXAMPLES = """
 
 [bold]What comes out[/bold] in the order of the input
   the input's columns   of graph files and datasets: graph
-  predicted_TARGET      the number in the target's unit, the probability of a label,
-                        or the class; then also probability_CLASS for each
-  status                ok, or why there is no answer: a bad row never stops the rest
-  Models of nodes give a row for each node, counted from 0 in the column node.
+  predicted_TARGET      the number in the target's unit, a label's probability,
+                        or the class; then probability_CLASS for each
+  status                ok, or why there is no answer
+  Models of nodes give a row for each, counted from 0 in the column node.
 
 [bold]Broken off?[/bold]  Give the same command again: it goes on where it stopped.
 """
@@ -45,8 +45,8 @@ def predict(
 ) -> None:
     """Predict with a trained model: for every row of a table, graph of a file, or graph of a dataset.
 
-    Rows are read, answered and written one after the other, so memory does not grow with their number. A bad
-    row keeps its place with the reason in the column status.
+    A bad row never stops the rest: it keeps its place, with the reason in the column status. Rows are read,
+    answered and written one after the other, so memory does not grow with their number.
     """
     with reported_errors():
         check_options(context, given)

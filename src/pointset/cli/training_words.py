@@ -47,6 +47,19 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     _print_places(console, folder)
 
 
+def print_scores(console: Console, scores: Mapping[str, Any], per_target: Mapping[str, Mapping[str, Any]]) -> None:
+    """All metrics, over the targets and for each."""
+    table = plain_table(console)
+    table.add_column("")
+    for metric in scores:
+        table.add_column(_name(metric), justify="right")
+    if 1 < len(per_target) <= _MOST_TARGETS:
+        for target, values in per_target.items():
+            table.add_row(printable(target), *(_text(values.get(metric)) for metric in scores))
+    table.add_row("all" if len(per_target) > 1 else "", *(_text(value) for value in scores.values()), style="bold")
+    console.print(table)
+
+
 def _print_targets(console: Console, result: Mapping[str, Any], read: Any) -> None:
     """A row for each target, with the paper's values where it has them."""
     per_target, expected = result["per_target"], result["expected"] or {}
@@ -105,7 +118,9 @@ def _name(metric: str) -> str:
 
 
 def _text(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+    if value is None or value != value:
+        return "–"
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 def _duration(seconds: float) -> str:

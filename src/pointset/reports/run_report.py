@@ -1,4 +1,4 @@
-"""The report of training runs, as one HTML file that needs no network (:func:`write_report`, :func:`write_comparison`)."""
+"""Reports of training runs as single HTML files without network (:func:`write_report`, :func:`write_comparison`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from pointset.errors import FileFormatError
 from pointset.reports.run_pages.comparison import comparison_page
 from pointset.reports.run_pages.pages import check_page_extra, rendered, write_page
-from pointset.reports.run_pages.record import RunRecord, read_run, several_in
+from pointset.reports.run_pages.record import read_run, run_folders, several_in
 from pointset.reports.run_pages.run_page import page_of
 
 
 def write_report(run_dir: str | Path, path: str | Path | None = None) -> Path:
     """Write the report of a run: what was learned and how well, its curves, predictions, worst graphs, timings.
 
-    Only files of the run folder are read. A run that has not finished gives a page with what there is. For a folder of
-    several seeds or folds it is their comparison.
+    Only files of the run folder are read. A run that has not finished gives a page with what there is. For a folder
+    that holds several runs, such as seeds or folds, it is their comparison.
 
     Args:
         run_dir: the folder that ``pointset train`` made.
@@ -32,7 +32,7 @@ def write_report(run_dir: str | Path, path: str | Path | None = None) -> Path:
     check_page_extra()
     folder = Path(run_dir)
     target = folder / "report.html" if path is None else Path(path)
-    if several_in(folder) is not None:
+    if run_folders(folder) != [folder]:
         return write_comparison([folder], target)
     write_page(rendered("run.html.j2", page_of(read_run(folder))), target)
     return target
@@ -42,7 +42,7 @@ def write_comparison(runs: Sequence[str | Path], path: str | Path) -> Path:
     """Write a page that compares runs: what differs in their recipes, test scores, validation curves, every target.
 
     Args:
-        runs: run folders; one of several seeds or folds stands for all of them.
+        runs: run folders; one that holds several runs stands for all of them.
         path: where to write. An older file is replaced.
 
     Returns:
@@ -53,16 +53,10 @@ def write_comparison(runs: Sequence[str | Path], path: str | Path) -> Path:
         FileFormatError: there is no run, one of the folders is no run folder, or a file is damaged.
     """
     check_page_extra()
-    records = [record for run in runs for record in _records(Path(run))]
-    if not records:
+    folders = [folder for run in runs for folder in run_folders(Path(run))]
+    if not folders:
         raise FileFormatError("there is no run to compare; give at least one run folder")
     heading = several_in(Path(runs[0])) if len(runs) == 1 else None
-    write_page(rendered("comparison.html.j2", comparison_page(records, heading)), Path(path))
+    page = comparison_page([read_run(folder) for folder in folders], heading)
+    write_page(rendered("comparison.html.j2", page), Path(path))
     return Path(path)
-
-
-def _records(folder: Path) -> list[RunRecord]:
-    several = several_in(folder)
-    if several is None:
-        return [read_run(folder)]
-    return [read_run(folder / name) for name in several.runs if (folder / name / "recipe.yaml").is_file()]

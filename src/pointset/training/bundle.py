@@ -31,6 +31,7 @@ from pointset.training.bundle_files import (
     BundleFiles,
     write_files,
 )
+from pointset.version import VERSION as PACKAGE_VERSION
 
 FORMAT = "pointset bundle"
 VERSION = 1
@@ -82,7 +83,7 @@ def write_bundle(
     description = {
         "format": FORMAT,
         "version": VERSION,
-        "pointset": _version(),
+        "pointset": PACKAGE_VERSION,
         "model": content.settings_as_plain(model.settings),
         "card": content.card_as_plain(card),
         "weighted_edges": weighted_edges,
@@ -144,7 +145,7 @@ def _description(text: bytes) -> dict[str, Any]:
     version = description.get("version")
     if type(version) is int and version > VERSION:
         raise FileFormatError(
-            f"the bundle has version {version}, and this pointset ({_version()}) reads up to {VERSION}; it was written "
+            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {VERSION}; it was written "
             f"by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
         )
     if version != VERSION or type(version) is not int:
@@ -214,9 +215,3 @@ def _least_parameters(settings: Mapping[str, Any]) -> int:
     for spec in (settings["node"], settings["edge"]):
         rows += sum(spec.sizes) if isinstance(spec, Categories) else 0 if spec is None else spec.width
     return int(dim * (settings["layers"] * dim + rows))
-
-
-def _version() -> str:
-    from pointset import __version__
-
-    return __version__

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from pointset.training.devices import cores
+from pointset.version import VERSION
 
 _PACKAGES = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
 
@@ -21,7 +22,7 @@ _PACKAGES = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "torch_geom
 def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:
     """Plain values, for ``environment.json``."""
     return {
-        "pointset": _version("pointset"),
+        "pointset": VERSION,
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "machine": {

@@ -134,7 +134,8 @@ class Fitting:
             progress.loss_sum += done.loss_sum
             progress.loss_terms += done.terms
             self._take_time(training=True)
-            self.watcher.batch(progress.epoch + 1, progress.batch, batch.num_graphs, progress.mean_loss)
+            graphs = batch.num_graphs * self.fabric.world_size  # shares are equal up to one
+            self.watcher.batch(progress.epoch + 1, progress.batch, graphs, progress.mean_loss)
             self._stopping = self._stopping or done.stop
             if self._stopping and progress.batch < len(self.batches):
                 self._stop_here()

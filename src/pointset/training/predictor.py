@@ -19,7 +19,7 @@ from pointset.training.prediction.answers import predictions, representations
 from pointset.training.prediction.engine import Answer, Engine, Outcome
 from pointset.training.prediction.items import chunks_of, items_of
 from pointset.training.prediction.smiles import ReadMolecule, molecule_reader_of
-from pointset.training.prediction.smiles_pool import read_ahead, workers_for
+from pointset.training.prediction.smiles_pool import read_ahead, threads_beside, workers_for
 
 OnError = Literal["raise", "nan"]
 
@@ -196,9 +196,10 @@ class Predictor:
             yield from ([self._read(item) if isinstance(item, str) else item for item in chunk] for chunk in chunks)
             return
         labelled = ((chunk, [item for item in chunk if isinstance(item, str)]) for chunk in chunks)
-        for chunk, molecules in read_ahead(labelled, self.molecule_reader(), workers):
-            rest = iter(molecules)
-            yield [next(rest) if isinstance(item, str) else item for item in chunk]
+        with threads_beside(workers):
+            for chunk, molecules in read_ahead(labelled, self.molecule_reader(), workers):
+                rest = iter(molecules)
+                yield [next(rest) if isinstance(item, str) else item for item in chunk]
 
     def _read(self, smiles: str) -> Any:
         try:

@@ -89,7 +89,7 @@ class RunFolder:
 def write_json(path: Path, content: Any) -> None:
     """For programs and people; whole or not at all. What is no number (NaN) becomes null."""
     with replacing(path) as temporary:
-        text = json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(finite(content), indent=1, ensure_ascii=False, allow_nan=False)
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
@@ -122,11 +122,12 @@ def check_space(folder: Path, needed: int) -> None:
         )
 
 
-def _finite(content: Any) -> Any:
+def finite(content: Any) -> Any:
+    """The same with None for what is no number (NaN), which JSON does not have."""
     if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
+        return {key: finite(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
+        return [finite(value) for value in content]
     if isinstance(content, float) and content != content:
         return None
     return content

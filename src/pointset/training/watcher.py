@@ -44,7 +44,9 @@ class Watcher(Protocol):
         """Training starts; after an ``end`` it may start again, with another plan."""
 
     def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
-        """A step is done: batch number ``batch`` (from 1) of epoch ``epoch`` (from 1), with ``graphs`` graphs."""
+        """A step is done: batch number ``batch`` (from 1) of epoch ``epoch`` (from 1), with ``graphs`` graphs;
+        ``loss`` is the mean of the epoch so far.
+        """
 
     def validating(self) -> None:
         """The last batch of the epoch is done, validation starts."""

@@ -42,8 +42,6 @@ def work(fabric: Fabric, job: Job, data: TrainingData | None = None) -> dict[str
     with thread_count(threads):
         model = build_model(job.recipe, data.card)
         fitting = Fitting(fabric, model, data, job.recipe, folder, watcher, checkpoint)
-        if checkpoint is not None:
-            watcher.say(f"going on after epoch {checkpoint.progress.epoch} of {job.recipe.trainer.epochs}")
         fitting.run()
         return _finish(fitting)
 

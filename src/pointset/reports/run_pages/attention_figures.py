@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pointset.reports.drawing.node_colours import SCALE
@@ -56,7 +58,7 @@ def _matrix_figure(matrix: Floats, layer: int, place: int) -> Figure:
     inner = _SIZE - _MARGIN
     href = picture_of(_pooled(_scaled(matrix)), _COLOUR)
     add(root, "rect", x=_MARGIN, y=0.0, width=inner, height=inner, class_="matrix-back")
-    size: dict[str, object] = {"width": inner, "height": inner, "preserveAspectRatio": "none"}
+    size: dict[str, Any] = {"width": inner, "height": inner, "preserveAspectRatio": "none"}
     add(root, "image", x=_MARGIN, y=0.0, href=href, class_="pixels", **size)
     add(root, "rect", x=_MARGIN, y=0.0, width=inner, height=inner, class_="frame")
     middle = (place + 0.5) * inner / n

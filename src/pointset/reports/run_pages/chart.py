@@ -53,8 +53,9 @@ class Chart:
     def bars(self, edges: Any, heights: Any, style: str = "c0") -> None:
         """Columns that stand on the axis: (k + 1,) their sides, (k,) how high they are."""
         sides, tops = self._positions(edges, np.append(heights, 0.0))
+        bottom = short(self.place.bottom)
         path = "".join(
-            f"M{short(sides[i])} {short(self.place.bottom)}V{short(tops[i])}H{short(sides[i + 1])}V{short(self.place.bottom)}z"
+            f"M{short(sides[i])} {bottom}V{short(tops[i])}H{short(sides[i + 1])}V{bottom}z"
             for i in range(len(sides) - 1)
             if heights[i] > 0
         )
@@ -63,7 +64,7 @@ class Chart:
     def density(self, shares: Floats, colour: str) -> None:
         """(rows, columns) strengths 0…1 over the whole space, the first row at the bottom."""
         left, right, top, bottom = self.place
-        size: dict[str, object] = {"width": right - left, "height": bottom - top, "preserveAspectRatio": "none"}
+        size: dict[str, Any] = {"width": right - left, "height": bottom - top, "preserveAspectRatio": "none"}
         href = picture_of(shares[::-1], colour)
         add(self.root, "image", x=left, y=top, class_="pixels", href=href, **size)
 
@@ -76,7 +77,7 @@ class Chart:
         middle = (self.place.left + self.place.right) / 2
         anchor, shift = ("start", 9.0) if across < middle else ("end", -9.0)
         below = down < (self.place.top + self.place.bottom) / 2
-        shifted = down + (18.0 if below else -10.0)
+        shifted = down + (24.0 if below else -16.0)
         add(self.root, "text", text, x=across + shift, y=shifted, text_anchor=anchor, class_="note")
 
     def svg(self) -> str:
@@ -91,7 +92,7 @@ class Chart:
         return np.clip(across, -limit, limit), np.clip(down, -limit, limit)
 
     def _draw_axes(self, height: float) -> None:
-        left, right, top, bottom = self.place
+        left, right, _, bottom = self.place
         grid = ""
         for value, text in self.y.ticks():
             down = float(self._positions([self.x.low], [value])[1][0])

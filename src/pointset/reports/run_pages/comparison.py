@@ -79,7 +79,7 @@ def _lead(found: Comparison, best: Experiment | None, missing: int) -> str:
         if best is not None and found.metric is not None:
             text += f" The best test {metric} has {best.name}: {with_spread(*mean_and_std(best.values(found.metric)))}."
     unfinished = sum(run.result is None for run in runs) + missing
-    return text + (f" {count(unfinished, 'run')} not finished yet." if unfinished else "")
+    return text + (f" Not finished yet: {count(unfinished, 'run')}." if unfinished else "")
 
 
 def _tiles(found: Comparison, best: Experiment | None, verdict: Verdict | None) -> list[Tile]:

@@ -21,7 +21,7 @@ def experiment_table(found: Comparison, best: Experiment | None) -> Table:
         rows.append(
             [
                 Cell(one.name),
-                Cell(str(len(one.runs))),
+                Cell(_finished(one)),
                 Cell(score, "good" if one is best else ""),
                 Cell(f"{metric_name(paper.metric)} {with_spread(paper.value, paper.std)}" if paper is not None else ""),
                 Cell(_parameters(one.runs[0])),
@@ -64,6 +64,11 @@ def target_comparison(found: Comparison) -> Table | None:
         rows.append([Cell(target), *map(Cell, spreads), *([Cell(number((paper or {}).get(target)))] if paper else [])])
     head = ["target", *(one.name for one in found.experiments), *(["paper"] if paper else [])]
     return Table(head, rows, f"Test {metric_name(metric)}, mean ± standard deviation over seeds or folds.")
+
+
+def _finished(one: Experiment) -> str:
+    done = sum(run.result is not None for run in one.runs)
+    return str(done) if done == len(one.runs) else f"{done} of {len(one.runs)}"
 
 
 def _own_scores(one: Experiment) -> str:

@@ -29,7 +29,8 @@ def confusion_figure(names: Sequence[str], counts: NDArray[np.int64]) -> Figure:
     width, height = left + k * cell + 8, top + k * cell + 8
     total, right = int(counts.sum()), int(np.trace(counts))
     root = drawing(width, height, f"Confusion matrix of {count(k, 'class')}: {right:,} of {total:,} right")
-    root.set("style", f"max-width: {width * 1.35:.0f}px")
+    least = "" if few else f"; min-width: {width * 0.8:.0f}px"  # it scrolls in its own frame on a phone
+    root.set("style", f"max-width: {width * 1.35:.0f}px{least}")
     add(root, "text", "predicted", x=left + k * cell / 2, y=14.0, text_anchor="middle", class_="label")
     add(root, "text", "true", x=4.0, y=top - 8, class_="label")
     for index, name in enumerate(shown):

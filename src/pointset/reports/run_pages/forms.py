@@ -1,4 +1,4 @@
-"""The form of the JSON and YAML files of a run folder, checked on reading. Keys that a report does not use may differ."""
+"""The form of the JSON files of a run folder, checked on reading. Keys that a report does not use may be anything."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ _MOST_GROUPS, _MOST_DOTS = 40, 400
 
 def function_figure(functions: FunctionsForm) -> tuple[Figure, list[tuple[str, str]]] | None:
     """f_i(λ) of some channels i over the eigenvalues λ of an example graph, and the legend (channel, style)."""
-    order = np.argsort(functions.eigenvalues, kind="stable")
-    eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)[order]
+    eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)
+    order = np.argsort(eigenvalues, kind="stable")
+    eigenvalues = eigenvalues[order]
     values = np.asarray(functions.values, dtype=np.float64).reshape(len(order), -1)[order][:, :_MOST]
     if not values.size:
         return None
@@ -35,8 +36,8 @@ def function_figure(functions: FunctionsForm) -> tuple[Figure, list[tuple[str, s
     matrix = functions.matrix.replace("_", " ")
     caption = (
         f"What {shown} make of the eigenvalues of the {matrix or 'matrix'}: a dot for each eigenvalue of some test "
-        "graphs (strokes at the bottom), a line for their local mean. Where f(λ) is far from zero, eigenvectors with that "
-        "eigenvalue weigh much in the coordinates of that channel; dots of one channel scatter because f sees all "
+        "graphs (strokes at the bottom), a line for their local mean. Where f(λ) is far from zero, eigenvectors with "
+        "that eigenvalue weigh much in the coordinates of that channel; dots of one channel scatter because f sees all "
         "eigenvalues of a graph. Without learning it would be f(λ) = √λ."
     )
     return Figure(chart.svg(), "", caption), legend

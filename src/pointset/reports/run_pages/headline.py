@@ -89,9 +89,9 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
         found.append(
             Tile("the paper", paper, f"{verdict.word} here" if verdict.word != "level" else "level", verdict.word)
         )
-    if (value := result.val.get(metric)) is not None:
+    if (score := result.val.get(metric)) is not None:
         epochs = f"epoch {result.best_epoch} of {result.epochs}" if result.best_epoch and result.epochs else ""
-        found.append(Tile(f"validation {metric_name(metric)}", number(value), epochs))
+        found.append(Tile(f"validation {metric_name(metric)}", number(score), epochs))
     if result.parameters is not None:
         size = f"{run.recipe.model.layers} × {run.recipe.model.dim} channels"
         found.append(Tile("parameters", f"{result.parameters:,}", size))

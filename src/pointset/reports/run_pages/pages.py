@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,9 +37,7 @@ def rendered(template: str, values: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    from pointset import __version__
-
-    return environment.get_template(template).render(values, style=style, version=__version__)
+    return environment.get_template(template).render(values, style=style, version=version("pointset"))
 
 
 def write_page(page: str, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +56,17 @@ class RunRecord:
         return self.recipe.metric if self.recipe.metric in found else found[0] if found else None
 
 
+def run_folders(folder: Path) -> list[Path]:
+    """The folders of the runs: the folder itself, or those in it where it holds several seeds, folds or other runs."""
+    several = several_in(folder)
+    if several is not None:
+        return [folder / name for name in several.runs if _is_run(folder / name)]
+    if _is_run(folder) or not folder.is_dir():
+        return [folder]
+    inside = sorted((child for child in folder.iterdir() if _is_run(child)), key=_natural)
+    return inside or [folder]
+
+
 def several_in(folder: Path) -> SeveralResult | None:
     """What a folder of seeds or folds says of them; None for the folder of one run."""
     path = folder / "result.json"
@@ -72,7 +84,7 @@ def read_run(folder: str | Path) -> RunRecord:
     """
     folder = Path(folder)
     path = folder / "recipe.yaml"
-    if not path.is_file():
+    if not _is_run(folder):
         raise FileFormatError(
             f"{folder} is no run folder: there is no recipe.yaml in it. Expected a folder that `pointset train` made"
         )
@@ -97,6 +109,15 @@ def read_run(folder: str | Path) -> RunRecord:
         examples=_checked(Examples, optional["examples.json"] or {}, folder / "examples.json"),
         environment=environment,
     )
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "recipe.yaml").is_file()
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """seed-2 comes before seed-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def _text(path: Path) -> str:

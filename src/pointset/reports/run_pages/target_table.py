@@ -33,16 +33,17 @@ def target_table(result: Result) -> Table | None:
     counting = bool(paper) and expected is not None and expected.metric == _NORMALISED
     compared = expected.metric if expected is not None and expected.metric in metrics else metrics[0]
     metrics = [compared, *(metric for metric in metrics if metric != compared)] if paper else metrics
-    head = ["target", metric_name(metrics[0]), *(["paper"] if paper else []), *others]
-    head += [*(metric_name(metric) for metric in metrics[1:]), *(["verdict"] if counting else [])]
+    head = ["target", metric_name(metrics[0]), *(["verdict"] if counting else []), *(["paper"] if paper else [])]
+    head += [*others, *(metric_name(metric) for metric in metrics[1:])]
     rows = []
     for target, scores in result.per_target.items():
         ours, value = scores.get(metrics[0]), paper.get(target)
         row = [Cell(_named(target, result)), Cell(number(ours, 3), _mark(ours, value, metrics[0]))]
+        row += [_counts(ours)] if counting else []
         row += [Cell(number(value))] if paper else []
         row += [Cell(number(other.get(target))) for other in others.values()]
         row += [Cell(number(scores.get(metric), 3)) for metric in metrics[1:]]
-        rows.append([*row, *([_counts(ours)] if counting else [])])
+        rows.append(row)
     return Table(head, rows, _caption(result, compared, expected if paper else None, counting))
 
 

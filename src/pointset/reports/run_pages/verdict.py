@@ -12,7 +12,7 @@ from pointset.reports.run_pages.svg import add, drawing, finished
 from pointset.reports.run_pages.words import higher_is_better, metric_name, number, with_spread
 
 _PARAMETERS_ALIKE = 0.15  # relative difference of the numbers of parameters that is not worth a note
-_WIDTH, _HEIGHT, _MARGIN = 520.0, 96.0, 24.0
+_WIDTH, _HEIGHT, _MARGIN = 380.0, 88.0, 16.0
 
 
 class Verdict(NamedTuple):

@@ -25,7 +25,7 @@ from pointset.points.point_set import PointSet
 from pointset.points.point_sets import PointSets
 from pointset.training.prediction.batches import batches_of, check_forward_fits
 from pointset.training.prediction.features import Needs
-from pointset.training.prediction.smiles import graph_of
+from pointset.training.prediction.smiles import graph_of, refusal
 
 Outcome = Tensor | PointsetError  # (k,) of a graph, (n, k) of its nodes; or why there is none
 Item = TypeVar("Item")
@@ -74,10 +74,10 @@ class Engine:
         return outcomes
 
     def _prepare(self, item: Any) -> Graph | PointSet | PointsetError:
+        if isinstance(item, (Unreadable, MoleculeError)):
+            return refusal(item)
         if isinstance(item, PointsetError):
             return item
-        if isinstance(item, Unreadable):
-            return MoleculeError(item.reason)
         if isinstance(item, PointSet):
             check_forward_fits(item.num_nodes, self.dim)
             return self.needs.fit_points(item)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pointset.errors import SpecError
-from pointset.points.solve import default_workers
 from pointset.progress import Advance
 from pointset.training.prediction.columns import OutputColumns
 from pointset.training.prediction.engine import Engine
 from pointset.training.prediction.graph_source import DatasetSource, FileSource
 from pointset.training.prediction.part_file import PartFile
 from pointset.training.prediction.question import Question
-from pointset.training.prediction.smiles_pool import workers_for
+from pointset.training.prediction.smiles_pool import threads_beside, workers_for
 from pointset.training.prediction.sources import Kind, Source, kind_of
 from pointset.training.prediction.stream import Stream, run_stream
 from pointset.training.prediction.table_source import TableSource
@@ -78,17 +73,6 @@ class Job:
         """Answer all rows that are left."""
         with threads_beside(self.stream.workers):
             run_stream(self.stream, part, advance)
-
-
-@contextmanager
-def threads_beside(workers: int) -> Iterator[None]:
-    """Threads of this process and other processes together must not exceed the cores, else they fight."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, min(before, default_workers() - workers)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _source(question: Question, engine: Engine, show: bool | None) -> Source:

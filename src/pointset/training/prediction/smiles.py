@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 
 from pointset.datasets import molecules
-from pointset.datasets.molecules.molecule import Molecule
+from pointset.datasets.molecules.many import Unreadable
+from pointset.datasets.molecules.molecule import Molecule, MoleculeError
 from pointset.errors import SpecError
 from pointset.points.graphs import Features, Graph, WeightKind
 from pointset.training.bundle import Bundle
@@ -38,6 +39,12 @@ def molecule_reader_of(bundle: Bundle) -> ReadMolecule:
     if read is None:
         raise SpecError(f"the model's molecules are of the kind {kind!r:.40}, which this pointset cannot read. Upgrade")
     return read
+
+
+def refusal(reason: Unreadable | MoleculeError) -> MoleculeError:
+    """Why a SMILES was not read, without a remedy that is not there: how to read is part of the model."""
+    text = reason.reason if isinstance(reason, Unreadable) else str(reason)
+    return MoleculeError(text.replace(", or read with lenient=True", ""))
 
 
 def graph_of(molecule: Molecule) -> Graph:

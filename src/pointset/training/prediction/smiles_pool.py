@@ -9,9 +9,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import current_process, get_context
 from typing import Any
+
+import torch
 
 from pointset.datasets.molecules.many import Unreadable, _end_at_ctrl_c, _main_left_alone, _read_chunk
 from pointset.points.solve import default_workers
@@ -30,6 +33,17 @@ def workers_for(count: int) -> int:
     if current_process().daemon:  # inside a worker of somebody else's, which may have none of its own
         return 0
     return min(max(default_workers() // 2, 1), count // _WORTH_A_PROCESS)  # half of the cores are for the model
+
+
+@contextmanager
+def threads_beside(workers: int) -> Iterator[None]:
+    """Threads of this process and other processes together must not exceed the cores, else they fight."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, min(before, default_workers() - workers)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def read_ahead(chunks: Iterable[tuple[Any, Texts]], read: ReadMolecule, workers: int) -> Iterator[tuple[Any, Read]]:

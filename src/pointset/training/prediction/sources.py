@@ -24,10 +24,21 @@ class Entry(NamedTuple):
 class Source(Protocol):
     """Rows in a fixed order."""
 
-    unit: str  # "row" or "graph"
-    columns: Sequence[str]  # names of the cells
-    identity: Mapping[str, Any]  # what tells this input from others, in plain values
-    has_smiles: bool  # whether its items are SMILES
+    @property
+    def unit(self) -> str:
+        """What is counted: ``"row"`` or ``"graph"``."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the cells."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What tells this input from others, in plain values."""
+
+    @property
+    def has_smiles(self) -> bool:
+        """Whether its items are SMILES."""
 
     def entries(self) -> Iterator[Entry]:
         """All rows from the beginning."""

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
 _REFRESHES = 4  # per second, by a thread of rich's: a step only sets numbers
 _MARKS = 10  # lines that stay, over the whole run
-_BAR_WIDTHS = {0: 8, 90: 16, 110: 24}  # columns of the bar itself, from so many of the terminal on
-_STYLES = {"epoch": "bold", "batch": "dim", "speed": "cyan", "val": "default", "best": "green", "left": "yellow"}
+_BAR_WIDTHS = {0: 6, 70: 8, 90: 16, 110: 24}  # columns of the bar itself, from so many of the terminal on
+_STYLES = {
+    "epoch": "bold",
+    "bar": "bar.complete",
+    "batch": "dim",
+    "speed": "cyan",
+    "best": "green",
+    "left": "yellow",
+}
 
 
 class Bar:
@@ -79,15 +86,16 @@ class Bar:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich for every refresh."""
-        from rich.progress_bar import ProgressBar
-
         if self._session is None:
             return
         width = next(bar for least, bar in reversed(_BAR_WIDTHS.items()) if options.max_width >= least)
         texts = self._line.fitted(_state_pieces(self._session, self._over), options.max_width - width - words.GAP)
-        yield _joined({"epoch": texts.pop("epoch"), "bar": ""})
-        yield ProgressBar(total=self._session.plan.epochs, completed=self._session.epochs, width=width)
-        yield _joined({"bar": ""} | texts)
+        full, half = divmod(int(2 * width * min(self._session.epochs / max(self._session.plan.epochs, 1), 1.0)), 2)
+        done = "-" * full if options.ascii_only else "━" * full + "╸" * half
+        rest = " " if options.ascii_only or console.color_system is None or console.no_color else "━"
+        line = _joined({"epoch": texts.pop("epoch"), "bar": done})
+        line.append(rest * (width - len(done)) + " " * words.GAP, style="bar.back")
+        yield line.append_text(_joined(texts))
 
 
 def _state_pieces(session: Session, over: bool) -> list[words.Piece]:
@@ -111,7 +119,7 @@ def _mark_pieces(session: Session, row: EpochRow) -> list[words.Piece]:
         words.epoch_piece(row.epoch, session.plan),
         words.loss_piece(row.train_loss),
         *words.score_pieces(row, session.plan),
-        words.Piece("left", (f"after {words.duration(session.elapsed)}", words.duration(session.elapsed))),
+        words.Piece("left", (f"after {words.duration(session.elapsed)}", words.short_duration(session.elapsed))),
     ]
 
 

@@ -27,15 +27,15 @@ class Session:
         self.validating = False
         self.done = 0  # batches of this epoch
         self._graphs = 0  # of this epoch
-        self._loss = 0.0  # Σ loss · graphs of this epoch
+        self._loss = 0.0
 
     def batch(self, batch: int, graphs: int, loss: float) -> None:
         """After a step."""
         if self.row is None and not self.done:
             self._origin = self.finished + (batch - 1) / max(self.plan.batches, 1)
-        self.done = batch
+        self._loss = loss
         self._graphs += graphs
-        self._loss += loss * graphs
+        self.done = batch
         self.latest = self.clock()
 
     def epoch(self, row: EpochRow) -> None:
@@ -43,7 +43,7 @@ class Session:
         self.epoch_started = self.latest = self.clock()
         self.finished = row.epoch
         self.validating = False
-        self.done, self._graphs, self._loss = 0, 0, 0.0
+        self.done = self._graphs = 0
         self.row = row
 
     @property
@@ -58,11 +58,10 @@ class Session:
 
     @property
     def loss(self) -> float | None:
-        """The mean over the graphs of this epoch so far; between two epochs that of the last."""
-        graphs, row = self._graphs, self.row
-        if graphs:
-            return self._loss / graphs
-        return row.train_loss if row else None
+        """The mean of this epoch so far; between two epochs that of the last."""
+        if self.done:
+            return self._loss
+        return self.row.train_loss if self.row else None
 
     @property
     def speed(self) -> float | None:

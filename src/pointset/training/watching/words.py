@@ -97,7 +97,9 @@ def time_piece(left: int | None, elapsed: float) -> Piece:
     """``3:12 left``; ``in 12:40`` where nothing is left to do; empty where it is not known."""
     if left is None:
         return Piece("left", ("",))
-    return Piece("left", (f"{duration(left)} left" if left else f"in {duration(elapsed)}", duration(left or elapsed)))
+    return Piece(
+        "left", (f"{duration(left)} left" if left else f"in {duration(elapsed)}", short_duration(left or elapsed))
+    )
 
 
 def number(value: float) -> str:
@@ -112,6 +114,12 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def short_duration(seconds: float) -> str:
+    """``3:12``, but ``26h05``: nobody waits for those seconds."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours}h{minutes:02}" if hours else duration(seconds)
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,84 @@
+"""``pointset evaluate``: score a trained model again, on its own data or on other data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pointset.cli.messages import load_torch, reported_errors, say
+
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset evaluate runs/zinc                       [dim]the test part again: the same numbers[/dim]
+  pointset evaluate runs/zinc --part val
+  pointset evaluate runs/mine --file newer.csv      [dim]other data with the same targets[/dim]
+  pointset evaluate runs/zinc --json
+
+The test part was scored once, at the end of training. Whoever looks at it again
+and again, and chooses by it, no longer has a test.
+"""
+
+
+class Part(StrEnum):
+    """Of the run's split."""
+
+    TRAIN = "train"
+    VAL = "val"
+    TEST = "test"
+    ALL = "all"
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    part: Annotated[Part, typer.Option(metavar="NAME", help="train, val, test or all, of its own split.")] = Part.TEST,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Other data: a table of molecules, or graph files.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Score a trained model: all metrics of its task, over the targets and for each."""
+    with reported_errors("Interrupted."):
+        load_torch()
+        from pointset.training.evaluating import evaluate as evaluate_run
+
+        found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file)
+        if as_json:
+            from pointset.cli.datasets_show import print_json
+            from pointset.training.run_folder import finite
+
+            print_json(finite(found))
+        else:
+            _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    from pointset.cli.console import output_console
+    from pointset.cli.messages import counted, printable
+    from pointset.cli.training_words import print_scores
+
+    console = output_console()
+    whole = "all" if found["part"] == "all" else found["part"]
+    console.print(f"{printable(found['data'])}, {whole}: {counted(found['graphs'], 'graph')}")
+    print_scores(console, found["scores"], found["per_target"])
+    recorded = found["recorded"]
+    if recorded is None:
+        return
+    different = [name for name, value in recorded.items() if not _close(value, found["scores"].get(name))]
+    if different:
+        say(
+            f"note: the run itself had noted other values of {', '.join(different)}: the data, the versions or the "
+            "machine are not the same",
+            style="yellow",
+        )
+    else:
+        console.print("the same as the run itself had noted")
+
+
+def _close(recorded: float | None, found: float | None) -> bool:
+    if recorded is None or found is None or found != found:
+        return recorded is None and (found is None or found != found)
+    return abs(recorded - found) <= 1e-5 * max(1.0, abs(recorded))

@@ -1,0 +1,68 @@
+"""``pointset report``: the page of a run, or one that compares several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pointset.cli.messages import reported_errors
+from pointset.cli.options import check_folder_of
+
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset report runs/first              [dim]writes runs/first/report.html anew[/dim]
+  pointset report runs/first -o page.html
+  pointset report runs/seeds              [dim]a folder of seeds or folds: mean ± deviation[/dim]
+  pointset report runs/pst runs/psds      [dim]compares them in comparison.html[/dim]
+  pointset report runs/* -o all.html
+
+[bold]The page[/bold]
+  One HTML file that needs no network: to open, to print, to send. It has the
+  test score beside the paper's, the recipe in words, learning curves,
+  predicted against true (or confusion, ROC and precision-recall curves), the
+  worst graphs, eigenvalue functions, attention, timings, and the commands to
+  run it again. A run that still trains gives a page with what there is.
+
+[bold]A comparison[/bold]
+  Runs that differ only in seed or fold count as one recipe, with mean and
+  standard deviation. Of the recipes only what differs is shown.
+"""
+_COMPARISON = Path("comparison.html")
+_SUFFIXES = (".html", ".htm")
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN…", help="Folders that `pointset train` made.", exists=True, file_okay=False),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT.html",
+            help="Where to write: by default report.html in the run's folder, comparison.html here for several.",
+        ),
+    ] = None,
+) -> None:
+    """Write the report of a run as one HTML file, or compare several runs. Prints the path of the page."""
+    with reported_errors():
+        if output is not None:
+            _check_output(output)
+        from pointset.reports.run_report import write_comparison, write_report
+
+        if len(runs) == 1:
+            typer.echo(write_report(runs[0], output))
+        else:
+            typer.echo(write_comparison(runs, output or _COMPARISON))
+
+
+def _check_output(path: Path) -> None:
+    if path.suffix.lower() not in _SUFFIXES:
+        raise typer.BadParameter(f"got {path.name!r}; expected a name that ends in .html", param_hint="--output")
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; choose the name of a file in it", param_hint="--output")
+    check_folder_of(path, "--output")
