@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast test-slow check format bench bench-encoders bench-large docs clean
+.PHONY: help demo tour test test-fast test-slow check format bench bench-encoders bench-training bench-large docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -17,8 +17,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,data,report,bench,dev]'
 	touch $@
 
-demo: $(READY)  ## real graphs become points and come back; writes out/demo/
-	$(BIN)/python examples/graphs_and_points.py
+demo: $(READY)  ## train a model that counts substructures (minutes); writes out/counting-small/, goes on if broken off
+	$(BIN)/pointset train counting-small --run-dir out/counting-small --resume
+
+tour: $(READY)  ## real graphs become points and come back; writes out/tour/
+	$(BIN)/python examples/graphs_and_points.py --output out/tour
 
 test: check test-fast  ## lint, types, import contracts and the fast tests
 
@@ -49,6 +52,10 @@ bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/
 bench-encoders: $(READY)  ## speed and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)
 	$(BIN)/python benchmarks/encoder_speed.py
 	$(BIN)/python benchmarks/encoder_growth.py
+
+bench-training: $(READY)  ## what the training loop costs around the bare step, mass prediction (minutes)
+	$(BIN)/python benchmarks/training_loop.py
+	$(BIN)/python benchmarks/mass_prediction.py
 
 bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
 	$(BIN)/python benchmarks/large_graph.py

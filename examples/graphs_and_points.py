@@ -1,6 +1,6 @@
 """Graphs become points and come back: the first tour of pointset.
 
-    python examples/graphs_and_points.py --output out/demo
+    python examples/graphs_and_points.py --output out/tour
 
 Reads from top to bottom: some famous graphs, then every graph of up to seven nodes, then two graphs that eigenvalues
 alone cannot tell apart, then two pictures. Ends with a non-zero exit code if a single graph does not come back.
@@ -138,7 +138,7 @@ def save_pictures(graphs: dict[str, Graph], folder: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Graphs become points and come back.")
-    parser.add_argument("--output", type=Path, default=Path("out/demo"), help="folder for pictures (%(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("out/tour"), help="folder for pictures (%(default)s)")
     output = parser.parse_args().output
 
     torch.set_num_threads(1)  # matrices of a few rows are not worth a second thread

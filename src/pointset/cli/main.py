@@ -61,3 +61,7 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ↓ gets a ?, not a traceback
     app()
+
+
+if __name__ == "__main__":
+    run()

@@ -70,8 +70,9 @@ def _print_targets(console: Console, result: Mapping[str, Any], read: Any) -> No
     table = plain_table(console)
     table.add_column("target")
     table.add_column(f"test {_name(metric)}", justify="right")
-    for title in ["paper", *others] if paper else []:
-        table.add_column(title if title == "paper" else f"{title} (paper)", justify="right")
+    ours = "PSDS" if result["model"]["preset"] == "psds" else "PST"
+    for title in [ours, *others] if paper else []:
+        table.add_column(f"paper's {title}", justify="right")
     counts = metric == "normalised_mae" and bool(paper)
     if counts:
         table.add_column("")

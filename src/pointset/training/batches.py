@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, Sampler
 
@@ -34,6 +35,30 @@ class EpochOrder(RandomSampler):
         yield from torch.randperm(self.graphs, generator=generator).tolist()
 
 
+class SimilarSizes(Sampler[list[int]]):
+    """Batches of graphs with the same (n, r) as far as possible, in random order: fewer and larger groups in each.
+
+    Which graphs of a size meet is drawn in every epoch.
+    """
+
+    def __init__(self, order: EpochOrder, batch_size: int, num_nodes: Integers, ranks: Integers):
+        self.order, self.batch_size, self.num_nodes, self.ranks = order, batch_size, num_nodes, ranks
+
+    def __iter__(self) -> Iterator[list[int]]:
+        drawn = np.array(list(self.order))
+        ordered = drawn[np.lexsort((self.ranks[drawn], self.num_nodes[drawn]))].tolist()
+        starts = range(0, len(ordered), self.batch_size)
+        generator = stream(self.order.seed, Purpose.ORDER, self.order.epoch, 1)
+        for batch in torch.randperm(len(starts), generator=generator).tolist():
+            yield ordered[starts[batch] : starts[batch] + self.batch_size]
+
+    def __len__(self) -> int:
+        return -(-self.order.graphs // self.batch_size)
+
+
+BatchesOfOrder = BatchSampler | BudgetBatchSampler | SimilarSizes
+
+
 class EpochBatches(Sampler[list[int]]):
     """The batches of an epoch, from ``first`` on; each of ``devices`` processes takes its share of every batch.
 
@@ -41,7 +66,7 @@ class EpochBatches(Sampler[list[int]]):
     their loss must not count. ``idle`` has a word on each batch that was handed out, in order.
     """
 
-    def __init__(self, order: EpochOrder, inner: BatchSampler | BudgetBatchSampler, rank: int, devices: int):
+    def __init__(self, order: EpochOrder, inner: BatchesOfOrder, rank: int, devices: int):
         self.order, self.inner, self.rank, self.devices = order, inner, rank, devices
         self.first = 0
         self.idle: deque[bool] = deque()
@@ -68,8 +93,11 @@ def training_batches(
     """Batches of graphs with these sizes, as the recipe wants them."""
     trainer, model = recipe.trainer, recipe.model
     order = EpochOrder(len(num_nodes), recipe.seed)
-    if trainer.memory_budget is None:
-        inner: BatchSampler | BudgetBatchSampler = BatchSampler(order, trainer.batch_size, drop_last=False)
+    inner: BatchesOfOrder
+    if trainer.memory_budget is None and trainer.similar_sizes:
+        inner = SimilarSizes(order, trainer.batch_size, num_nodes, ranks)
+    elif trainer.memory_budget is None:
+        inner = BatchSampler(order, trainer.batch_size, drop_last=False)
     else:
         budget = Budget.of(
             num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers

@@ -145,8 +145,8 @@ def _description(text: bytes) -> dict[str, Any]:
     version = description.get("version")
     if type(version) is int and version > VERSION:
         raise FileFormatError(
-            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {VERSION}; it was written "
-            f"by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
+            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {VERSION}; it was "
+            f"written by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
         )
     if version != VERSION or type(version) is not int:
         raise FileFormatError(f"the bundle's version is {version!r:.40}; expected {VERSION}")

@@ -33,6 +33,8 @@ from pointset.training.watcher import EpochRow, Plan, Watcher
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+_METRICS_SECONDS = 5.0
+
 
 class Fitting:
     """One run's training; :meth:`run` goes on from where ``progress`` stands until the last epoch.
@@ -86,6 +88,7 @@ class Fitting:
         self.stop = StopRequest()
         self._stopping = False  # whether all devices know of a request to stop
         self._clock = self._saved_at = time.monotonic()
+        self._metrics_at = -math.inf
 
     def run(self) -> None:
         """Train to the end.
@@ -167,9 +170,8 @@ class Fitting:
         progress.end_epoch(row)
         patience = self.recipe.trainer.patience
         progress.stopped_early = patience is not None and progress.epoch - progress.best_epoch >= patience
-        if self.fabric.is_global_zero:
-            write_metrics(self.folder.metrics, progress.history)
         self.watcher.epoch(row)
+        self._write_metrics()
         if self._stopping and not self._is_done():
             self._stop_here()
         if self._is_due():
@@ -217,8 +219,16 @@ class Fitting:
         within = f" and {progress.batch} of {len(self.batches)} batches" if progress.batch else ""
         raise TrainingStopped(f"Stopped after {progress.epoch} of {epochs} epochs{within}; all is saved.")
 
+    def _write_metrics(self, *, at_once: bool = False) -> None:
+        """The file is only for people: with epochs of a tenth of a second, once in a few seconds will do."""
+        now = time.monotonic()
+        if self.fabric.is_global_zero and (at_once or now - self._metrics_at >= _METRICS_SECONDS):
+            write_metrics(self.folder.metrics, self.progress.history)
+            self._metrics_at = now
+
     def save(self) -> None:
         """Write the checkpoint. The best weights go into a file of their own too."""
+        self._write_metrics(at_once=True)
         if self.fabric.is_global_zero:
             groups = self.learner.groups()
             if self.best:

@@ -12,6 +12,8 @@ from pointset.errors import SpecError
 from pointset.training.recipe import Recipe
 from pointset.training.run_folder import write_json
 
+_SHARED = ("recipe", "title", "dataset", "model", "task", "level", "metric", "higher_is_better")  # by all runs
+
 
 class Part(NamedTuple):
     """One of the runs."""
@@ -80,7 +82,7 @@ def summarised(names: Sequence[str], results: Sequence[Mapping[str, Any]]) -> di
     }
     return {
         "runs": list(names),
-        **{key: first[key] for key in ("recipe", "title", "dataset", "task", "level", "metric", "higher_is_better")},
+        **{key: first[key] for key in _SHARED},
         "test": {metric: _spread([result["test"][metric] for result in results]) for metric in first["test"]},
         "per_target": per_target,
         "parameters": first["parameters"],

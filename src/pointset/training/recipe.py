@@ -134,6 +134,7 @@ class Trainer(Keys):
     epochs: Count
     batch_size: Count
     memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
+    similar_sizes: bool = False
     ema: Annotated[float, Field(ge=0, lt=1)] | None = None
     patience: Count | None = None
     precision: Annotated[

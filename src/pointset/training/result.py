@@ -34,6 +34,7 @@ def result_of(
         "recipe": recipe.name,
         "title": recipe.title,
         "dataset": {"name": card.name, "title": card.title},
+        "model": recipe.model.model_dump(mode="json"),
         "task": card.task.value,
         "level": card.level.value,
         "metric": metric,

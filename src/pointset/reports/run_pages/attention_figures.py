@@ -31,7 +31,6 @@ def attention_figures(attention: AttentionForm) -> tuple[list[Figure], list[Figu
     name = graph.name or "the example graph"
     plain = draw_graph(graph, colours, f"Drawing of {name}", positions=positions, ringed=node)
     row = np.mean([_scaled(matrix)[node] for matrix in matrices], axis=0)
-    row = row / (row.max() or 1.0)
     red = [_COLOUR] * graph.num_nodes
     text = f"{name}, coloured by the attention of node {node}"
     seen = draw_graph(graph, red, text, positions=positions, ringed=node, strengths=row)
@@ -48,8 +47,15 @@ def attention_figures(attention: AttentionForm) -> tuple[list[Figure], list[Figu
 
 
 def _scaled(matrix: Floats) -> Floats:
-    """Numbers 0…1; the square root makes weak attention visible beside strong."""
-    return np.sqrt(matrix / (matrix.max() or 1.0))
+    """Numbers 0…1 from the weakest to the strongest pair of nodes; the square root makes weak ones visible."""
+    low, high = _range(matrix)
+    return np.sqrt(np.clip((matrix - low) / ((high - low) or 1.0), 0.0, 1.0))
+
+
+def _range(matrix: Floats) -> tuple[float, float]:
+    """The weakest and the strongest attention of a node to another one."""
+    pairs = matrix[~np.eye(len(matrix), dtype=np.bool_)]
+    return (float(pairs.min()), float(pairs.max())) if len(pairs) else (0.0, 1.0)
 
 
 def _matrix_figure(matrix: Floats, layer: int, place: int) -> Figure:
@@ -63,7 +69,8 @@ def _matrix_figure(matrix: Floats, layer: int, place: int) -> Figure:
     add(root, "rect", x=_MARGIN, y=0.0, width=inner, height=inner, class_="frame")
     middle = (place + 0.5) * inner / n
     add(root, "path", d=f"M3 {middle - 4:.1f}l8 4l-8 4z", class_="pointer")
-    return Figure(finished(root), f"Layer {layer}", f"strongest {number(float(matrix.max()), 3)}")
+    low, high = (number(end, 3) for end in _range(matrix))
+    return Figure(finished(root), f"Layer {layer}", f"{low} to {high}")
 
 
 def _pooled(matrix: Floats) -> Floats:

@@ -74,6 +74,8 @@ class Chart:
         if not np.isfinite([across, down]).all():
             return
         add(self.root, "circle", cx=across, cy=down, r=4.5, class_=f"ring {style}")
+        if not text:
+            return
         middle = (self.place.left + self.place.right) / 2
         anchor, shift = ("start", 9.0) if across < middle else ("end", -9.0)
         below = down < (self.place.top + self.place.bottom) / 2
@@ -103,7 +105,8 @@ class Chart:
             add(self.root, "text", text, x=across, y=bottom + 17, text_anchor="middle", class_="tick")
         add(self.root, "path", d=grid, class_="grid")
         add(self.root, "path", d=f"M{short(left)} {short(bottom)}H{short(right)}", class_="axis")
-        add(self.root, "text", clipped(self.y.label, _LONGEST_LABEL), x=4.0, y=13.0, class_="label")
+        if self.y.label:
+            add(self.root, "text", clipped(self.y.label, _LONGEST_LABEL), x=4.0, y=13.0, class_="label")
         middle = (left + right) / 2
         text = clipped(self.x.label, _LONGEST_LABEL)
         add(self.root, "text", text, x=middle, y=height - 6, text_anchor="middle", class_="label")

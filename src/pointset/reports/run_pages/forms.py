@@ -60,6 +60,7 @@ class Result(Form):
     per_target: dict[str, Scores] = {}
     best_epoch: int | None = None
     epochs: int | None = None
+    stopped_early: bool = False
     parameters: Whole | None = None
     seconds: float | None = None
     graphs_per_second: float | None = None

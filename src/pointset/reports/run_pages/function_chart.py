@@ -20,7 +20,9 @@ def function_figure(functions: FunctionsForm) -> tuple[Figure, list[tuple[str, s
     eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)
     order = np.argsort(eigenvalues, kind="stable")
     eigenvalues = eigenvalues[order]
-    values = np.asarray(functions.values, dtype=np.float64).reshape(len(order), -1)[order][:, :_MOST]
+    values = np.asarray(functions.values, dtype=np.float64).reshape(len(order), len(functions.channels))[order][
+        :, :_MOST
+    ]
     if not values.size:
         return None
     x, y = Axis.around([eigenvalues], "eigenvalue λ"), Axis.around([values], "f(λ)")

@@ -70,14 +70,7 @@ def draw_graph(
         return finished(root)
     places = _on_page(positions_of(graph) if positions is None else positions)
     radius = _radius(places)
-    edges = "".join(
-        f"M{short(places[a, 0])} {short(places[a, 1])}L{short(places[b, 0])} {short(places[b, 1])}"
-        for a, b in graph.edges
-        if a != b
-    )
-    add(root, "path", d=edges, class_="edges", stroke_width=float(np.clip(radius / 4, 0.7, 1.8)))
-    for node in {a for a, b in graph.edges if a == b}:
-        add(root, "circle", cx=places[node, 0], cy=places[node, 1], r=radius * 1.7, class_="loop")
+    _draw_edges(root, graph, places, radius)
     for node, place in enumerate(places.tolist()):
         strength = None if strengths is None else float(strengths[node])
         _draw_node(root, place, radius, colours[node], strength, ringed == node)
@@ -85,6 +78,18 @@ def draw_graph(
             dark = strength is not None and strength < 0.6
             _write_label(root, place, radius, graph.labels[node], "on-weak" if dark else _legible(colours[node]))
     return finished(root)
+
+
+def _draw_edges(root: Element, graph: GraphForm, places: Floats, radius: float) -> None:
+    """Lines, and rings for self-loops."""
+    lines = "".join(
+        f"M{short(places[a, 0])} {short(places[a, 1])}L{short(places[b, 0])} {short(places[b, 1])}"
+        for a, b in graph.edges
+        if a != b
+    )
+    add(root, "path", d=lines, class_="edges", stroke_width=float(np.clip(radius / 4, 0.7, 1.8)))
+    for node in sorted({a for a, b in graph.edges if a == b}):
+        add(root, "circle", cx=places[node, 0], cy=places[node, 1], r=radius * 1.7, class_="loop")
 
 
 def _draw_node(

@@ -44,6 +44,9 @@ def lead(run: RunRecord) -> str:
     title = result.dataset.title or result.dataset.name
     data = f"“{title}”" if title else "the data"
     metric = main_metric(result)
+    if result.test.get(metric) is None:
+        why = "it is not a number" if result.test else "no graphs were held back to test on"
+        return f"{model} learned from {data} to {_what(result)}. There is no test score: {why}."
     meaning = f" ({metric_meaning(metric)})" if metric_meaning(metric) else ""
     size = result.split_sizes.get("test")
     where = f"On {count(size, 'test graph')} it has never seen" if size else "On the test split"
@@ -63,7 +66,7 @@ def verdict_of(run: RunRecord) -> tuple[Verdict | None, list[str]]:
     if result is None or result.expected is None:
         return None, []
     ours = result.test.get(result.expected.metric)
-    verdict = None if ours is None else verdict_on(ours, None, 1, result.expected)
+    verdict = None if ours is None else verdict_on(ours, None, 1, result.expected, one_fold=result.fold is not None)
     if verdict is None:
         return None, []
     return verdict, verdict.notes + recipe_notes(changed_settings(run), result.parameters, result.expected)
@@ -81,17 +84,17 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
             found.append(Tile(f"best validation {metric_name(run.metric)} so far", value, note, "main"))
         return found
     metric = main_metric(result)
-    found.append(
-        Tile(f"test {metric_name(metric)}", number(result.test.get(metric)), _direction(metric, result), "main")
-    )
+    if result.test:
+        score = number(result.test.get(metric))
+        found.append(Tile(f"test {metric_name(metric)}", score, _direction(metric, result), "main"))
     if result.expected is not None and verdict is not None:
         paper = with_spread(result.expected.value, result.expected.std)
         found.append(
             Tile("the paper", paper, f"{verdict.word} here" if verdict.word != "level" else "level", verdict.word)
         )
-    if (score := result.val.get(metric)) is not None:
+    if (validation := result.val.get(metric)) is not None:
         epochs = f"epoch {result.best_epoch} of {result.epochs}" if result.best_epoch and result.epochs else ""
-        found.append(Tile(f"validation {metric_name(metric)}", number(score), epochs))
+        found.append(Tile(f"validation {metric_name(metric)}", number(validation), epochs))
     if result.parameters is not None:
         size = f"{run.recipe.model.layers} × {run.recipe.model.dim} channels"
         found.append(Tile("parameters", f"{result.parameters:,}", size))

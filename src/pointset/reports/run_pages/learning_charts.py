@@ -67,7 +67,8 @@ def _loss(epochs: Columns) -> Figure | None:
     y = Axis.around([values], may_be_log=True)
     chart = Chart(_epoch_axis(epochs), y, f"Training loss from {number(values[0])} to {number(values[-1])}")
     _draw(chart, epochs[_EPOCH], values, "c0")
-    text = f"From {number(values[0])} in the first epoch to {number(values[-1])} in the last.{_scale_note(y)}"
+    text = f"From {number(values[0])} in the first epoch to {number(values[-1])} in the last."
+    text = f"{text if len(values) > 1 else 'After one epoch.'}{_scale_note(y)}"
     return Figure(chart.svg(), "Training loss", text)
 
 
@@ -98,8 +99,8 @@ def _learning_rate(epochs: Columns) -> Figure | None:
 
 def _draw(chart: Chart, epochs: Floats, values: Floats, style: str) -> None:
     chart.line(epochs, values, style)
-    if len(epochs) < 3:  # a line through one point cannot be seen
-        chart.dots(epochs, values, style)
+    if len(epochs) == 1:  # a line through one point cannot be seen
+        chart.mark(float(epochs[0]), float(values[0]), "", style)
 
 
 def _epoch_axis(epochs: Columns) -> Axis:

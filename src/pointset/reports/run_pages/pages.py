@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
+from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pointset.errors import MissingExtraError
 from pointset.files import replacing
+from pointset.version import VERSION
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def check_page_extra() -> None:
@@ -27,17 +31,22 @@ def check_page_extra() -> None:
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
     """The template filled in; every value is escaped unless the template marks it as a drawing."""
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    return _environment().get_template(template).render(values, style=style, version=VERSION)
+
+
+@cache
+def _environment() -> Environment:
+    """Keeps the compiled templates for the next page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader(__package__),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    return environment.get_template(template).render(values, style=style, version=version("pointset"))
 
 
 def write_page(page: str, path: Path) -> None:

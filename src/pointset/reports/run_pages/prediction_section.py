@@ -96,5 +96,5 @@ def _class_table(names: list[str], counts: np.ndarray[tuple[int, ...], np.dtype[
         precision = hits / called if called else None
         f1 = 2 * hits / (of_class + called) if of_class + called else None
         rows.append([Cell(name), Cell(f"{of_class:,}"), *(Cell(number(x, 3)) for x in (precision, recall, f1))])
-    caption = "Precision: how many that were called so are. Recall: how many that are were called so. F1 is their mean."
+    caption = "Precision: how many called so are so. Recall: how many of these were called so. F1: their harmonic mean."
     return Table(["class", "in the test split", "precision", "recall", "F1"], rows, caption)

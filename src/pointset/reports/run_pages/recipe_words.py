@@ -105,9 +105,13 @@ def _schedule(schedule: ScheduleForm, epochs: int | None) -> str:
 
 
 def _choice(recipe: RecipeForm, result: Result | None, metric: str | None) -> str:
+    if result is not None and not result.val:
+        return "The weights of the last epoch were kept, as there is no validation split."
     text = f"The weights of the epoch with the best validation {metric_name(metric or 'score')} were kept"
     if result is not None and result.best_epoch is not None:
         text += f": epoch {result.best_epoch}"
+    if result is not None and result.stopped_early:
+        text += f"; training stopped early, after epoch {result.epochs}"
     if recipe.trainer.patience is not None:
         text += f"; training stops after {count(recipe.trainer.patience, 'epoch')} without a better one"
     return f"{text}."

@@ -20,11 +20,10 @@ def page_of(run: RunRecord) -> dict[str, Any]:
     """The values of the template ``run.html.j2``; a section that has nothing to show is None or empty."""
     verdict, notes = verdict_of(run)
     examples, result = run.examples, run.result
+    started = str(run.environment.get("started", ""))[:16].replace("T", " ")  # to the minute
     return {
         "title": run.title,
-        "eyebrow": " · ".join(
-            filter(None, ("pointset run", run.recipe.name, str(run.environment.get("started", ""))[:16]))
-        ),
+        "eyebrow": " · ".join(filter(None, ("pointset run", run.recipe.name, started))),
         "lead": lead(run),
         "verdict": verdict,
         "table": result.expected.table if result is not None and result.expected is not None else "",
@@ -43,6 +42,6 @@ def page_of(run: RunRecord) -> dict[str, Any]:
         "finished": result is not None,
         "timings": timings(run),
         "environment": environment(run),
-        "test_scored": result.test_scored if result is not None else "",
+        "test_scored": result.test_scored if result is not None and result.test else "",
         "commands": commands(run),
     }

@@ -39,8 +39,9 @@ def agreement(true: Floats, predicted: Floats) -> Agreement:
     true, predicted = true[known], predicted[known]
     if not len(true):
         return Agreement(true, predicted, np.nan, np.nan)
-    spread = float(((true - true.mean()) ** 2).sum())
-    r2 = 1 - float(((true - predicted) ** 2).sum()) / spread if spread > 0 else np.nan
+    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverged has a report too
+        spread = float(((true - true.mean()) ** 2).sum())
+        r2 = 1 - float(((true - predicted) ** 2).sum()) / spread if spread > 0 else np.nan
     return Agreement(true, predicted, float(np.abs(true - predicted).mean()), r2)
 
 

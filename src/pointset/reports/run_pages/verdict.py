@@ -11,6 +11,7 @@ from pointset.reports.run_pages.forms import Expected
 from pointset.reports.run_pages.svg import add, drawing, finished
 from pointset.reports.run_pages.words import higher_is_better, metric_name, number, with_spread
 
+_FAR = 20  # standard deviations from which their number says nothing more
 _PARAMETERS_ALIKE = 0.15  # relative difference of the numbers of parameters that is not worth a note
 _WIDTH, _HEIGHT, _MARGIN = 380.0, 88.0, 16.0
 
@@ -24,8 +25,13 @@ class Verdict(NamedTuple):
     strip: str  # markup
 
 
-def verdict_on(ours: float, std: float | None, runs: int, expected: Expected) -> Verdict | None:
-    """Compare a test score, the mean of ``runs`` runs, with the paper's; None where there is no number to compare."""
+def verdict_on(
+    ours: float, std: float | None, runs: int, expected: Expected, *, one_fold: bool = False
+) -> Verdict | None:
+    """Compare a test score, the mean of ``runs`` runs, with the paper's; None where there is no number to compare.
+
+    ``one_fold`` says that the run is one fold of a cross-validation.
+    """
     if not (math.isfinite(ours) and math.isfinite(expected.value)):
         return None
     better = (ours > expected.value) == higher_is_better(expected.metric)
@@ -40,9 +46,9 @@ def verdict_on(ours: float, std: float | None, runs: int, expected: Expected) ->
     else:
         word = "better" if better else "worse"
         sentence = f"{word.capitalize()} than {paper} by {number(difference, 2)}{relative}."
-        if expected.std:
+        if expected.std and difference < _FAR * expected.std:
             sentence += f" That is {number(difference / expected.std, 2)} times its standard deviation."
-    return Verdict(word, sentence, _notes(expected, runs), _strip(ours, std, expected))
+    return Verdict(word, sentence, _notes(expected, runs, one_fold), _strip(ours, std, expected))
 
 
 def recipe_notes(changes: Sequence[str], parameters: int | None, expected: Expected) -> list[str]:
@@ -66,9 +72,11 @@ def _relative(ours: float, paper: float) -> str:
     return f" ({number(ratio, 2)} times as large)" if ratio >= 2 else f" ({abs(ratio - 1):.1%})".replace("%", " %")
 
 
-def _notes(expected: Expected, runs: int) -> list[str]:
+def _notes(expected: Expected, runs: int, one_fold: bool) -> list[str]:
     notes = []
-    if runs == 1:
+    if one_fold:
+        notes.append("This is one fold of a cross-validation; the paper's value is the mean over all folds.")
+    elif runs == 1:
         of_paper = f"the paper's value is the mean of {expected.seeds} seeds" if (expected.seeds or 0) > 1 else ""
         rest = f"; {of_paper}" if of_paper else ""
         notes.append(f"This is one run with one seed{rest}: another seed would give a somewhat different number.")

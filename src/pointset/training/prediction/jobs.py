@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.errors import SpecError
 from pointset.progress import Advance
 from pointset.training.prediction.columns import OutputColumns
@@ -12,6 +13,7 @@ from pointset.training.prediction.engine import Engine
 from pointset.training.prediction.graph_source import DatasetSource, FileSource
 from pointset.training.prediction.part_file import PartFile
 from pointset.training.prediction.question import Question
+from pointset.training.prediction.smiles import ReadMolecule
 from pointset.training.prediction.smiles_pool import threads_beside, workers_for
 from pointset.training.prediction.sources import Kind, Source, kind_of
 from pointset.training.prediction.stream import Stream, run_stream
@@ -19,6 +21,7 @@ from pointset.training.prediction.table_source import TableSource
 from pointset.training.predictor import Predictor
 
 _BYTES_OF_A_ROW = 20  # of a packed table, whose lines are not counted: enough to tell a long one
+_ROWS_OF_A_CONFORMER = 50  # SMILES that are read in the time in which one gets positions in space
 
 
 class Job:
@@ -45,7 +48,7 @@ class Job:
         else:
             answer = predictor.answer()
             columns = OutputColumns.of_predictions(kept, predictor.card, smiles=smiles)
-        workers = _workers(self.source, question.workers)
+        workers = _workers(self.source, read, question.workers)
         self.stream = Stream(self.source, engine, answer, columns, read, workers)
         self.identity: dict[str, Any] = {
             "model": predictor.bundle.sha256,
@@ -87,12 +90,14 @@ def _source(question: Question, engine: Engine, show: bool | None) -> Source:
     return DatasetSource(dataset, question.part, engine.needs)
 
 
-def _workers(source: Source, wanted: int | None) -> int:
+def _workers(source: Source, read: ReadMolecule | None, wanted: int | None) -> int:
     if wanted is not None:
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
             raise SpecError(f"got workers={wanted!r}; expected a whole number, 0 for none")
         return wanted
     if not isinstance(source, TableSource):
         return 0
-    count = source.count()
-    return workers_for(source.file.path.stat().st_size // _BYTES_OF_A_ROW if count is None else count)
+    lines = source.count()
+    count = source.file.path.stat().st_size // _BYTES_OF_A_ROW if lines is None else lines
+    slow = isinstance(read, MoleculeReader) and read.conformer_seed is not None
+    return workers_for(count * _ROWS_OF_A_CONFORMER if slow else count)

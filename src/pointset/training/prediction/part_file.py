@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import glob
 import io
 import json
 import os
@@ -76,7 +77,7 @@ class PartFile:
         """
         whole = {**identity, "columns": list(header), "separator": self._delimiter}
         self._identity = json.loads(json.dumps(whole))
-        if self.journal.exists():
+        if self.journal.exists() and self._size():  # without a part it is of a call that was killed when all was done
             self.progress = self._left()
         self._file.truncate(self.progress.bytes)
         self._file.seek(self.progress.bytes)
@@ -97,10 +98,12 @@ class PartFile:
             raise FileFormatError(
                 f"{self.path} was left by another call: not the same {', '.join(differing) or 'version'}. {again}"
             )
-        there = os.fstat(self._file.fileno()).st_size
-        if not 0 < size <= there or entries < 1:
-            raise FileFormatError(f"{self.path} has {there:,} bytes; expected {size:,} at least. {again}")
+        if not 0 < size <= self._size() or entries < 1:
+            raise FileFormatError(f"{self.path} has {self._size():,} bytes; expected {size:,} at least. {again}")
         return dataclasses.replace(progress, bad=tuple(map(str, progress.bad)))
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
 
     def append(self, rows: Iterable[Sequence[str]], progress: Progress) -> None:
         """Write rows behind the others; ``progress`` is what holds then, but for the bytes."""
@@ -122,6 +125,8 @@ class PartFile:
         """The whole output, in its place."""
         self._file.flush()
         os.fsync(self._file.fileno())
+        for half_written in self.journal.parent.glob(f".{glob.escape(self.journal.name)}.*"):
+            half_written.unlink(missing_ok=True)  # of a call that was killed while it noted; nobody else writes it now
         self.path.replace(self.output)
         self.journal.unlink(missing_ok=True)
 

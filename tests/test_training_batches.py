@@ -1,0 +1,64 @@
+"""Which graphs are in which batch: each once in an epoch, the same after a break, shared by devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointset.training.batches import EpochBatches, training_batches
+from pointset.training.recipe import Recipe
+
+
+def batches(count: int, rank: int = 0, devices: int = 1, **trainer: Any) -> EpochBatches:
+    sizes = 3 + np.arange(count) % 4
+    plain = {"name": "batches", "trainer": {"epochs": 2, "batch_size": 4} | trainer, "seed": 3}
+    return training_batches(sizes, sizes - 1, Recipe.from_dict(plain), rank=rank, devices=devices)
+
+
+MODES = [{}, {"similar_sizes": True}, {"memory_budget": "600kB"}]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["plain", "similar sizes", "budget"])
+@given(count=st.integers(1, 40), epoch=st.integers(0, 3))
+def test_each_graph_once_in_an_epoch(mode: dict[str, Any], count: int, epoch: int) -> None:
+    planned = batches(count, **mode)
+    planned.start(epoch, 0)
+    drawn = list(planned)
+    assert sorted(graph for batch in drawn for graph in batch) == list(range(count))
+    assert len(drawn) == len(planned)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["plain", "similar sizes", "budget"])
+def test_an_epoch_goes_on_where_it_stopped(mode: dict[str, Any]) -> None:
+    planned = batches(30, **mode)
+    planned.start(1, 0)
+    whole = list(planned)
+    planned.start(1, 3)
+    assert list(planned) == whole[3:]
+    planned.start(2, 0)
+    assert list(planned) != whole
+
+
+@given(count=st.integers(1, 40), devices=st.integers(2, 5))
+def test_devices_share_each_batch(count: int, devices: int) -> None:
+    alone = batches(count)
+    alone.start(0, 0)
+    together = [batches(count, rank, devices) for rank in range(devices)]
+    for one in together:
+        one.start(0, 0)
+    for batch, *shares in zip(alone, *together, strict=True):
+        counting = [share for share, one in zip(shares, together, strict=True) if not one.idle.popleft()]
+        assert sorted(graph for share in counting for graph in share) == sorted(batch)
+        assert all(shares)
+
+
+def test_similar_sizes_meet() -> None:
+    planned = batches(40, similar_sizes=True)
+    planned.start(0, 0)
+    assert all(len({graph % 4 for graph in batch}) <= 2 for batch in planned)
+    numbers = [min(graph % 4 for graph in batch) for batch in planned]
+    assert numbers != sorted(numbers)

@@ -1,0 +1,99 @@
+"""Every shipped recipe trains on data of its dataset's format; every kind of task can be learned by heart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pointset.datasets.card import Card, Level, Metric, Target, Task
+from pointset.datasets.catalogue import benchmark_named
+from pointset.datasets.dataset import Dataset
+from pointset.specs import Categories
+from pointset.training.recipe import Recipe
+from pointset.training.recipe_files import read_recipe, recipe_names
+from pointset.training.run import train
+from tests.card_data import dataset_like
+
+OWN_DATA = {"molecules", "graphs"}
+
+
+@pytest.fixture
+def load_small(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Datasets are small ones with the real cards; gives the calls."""
+    calls: list[dict[str, Any]] = []
+
+    def load(name: str, *_: Any, **options: Any) -> Dataset:
+        calls.append({"name": name, **options})
+        return dataset_like(benchmark_named(name).card)
+
+    monkeypatch.setattr("pointset.training.data.load", load)
+    return calls
+
+
+@pytest.mark.parametrize("name", sorted(set(recipe_names()) - OWN_DATA))
+def test_every_recipe_trains_two_steps(name: str, tmp_path: Path, load_small: list[dict[str, Any]]) -> None:
+    recipe = read_recipe(name, ["trainer.epochs=1", "trainer.batch_size=4", "trainer.threads=1"])
+    result = train(recipe, tmp_path / "run", device="cpu", watch="quiet")
+    assert load_small[0]["name"] == recipe.dataset.name
+    assert result["epochs"] == 1 and result["parameters"] > 1000
+    assert np.isfinite(result["test"]["normalised_mae" if result["task"] == "regression" else "accuracy"])
+    for file in ("predictions.csv", "examples.json", "bundle/bundle.json", "checkpoints/best.safetensors"):
+        assert (tmp_path / "run" / file).exists(), file
+
+
+def card_for(task: Task, level: Level) -> Card:
+    targets = 2 if task in (Task.REGRESSION, Task.MULTI_LABEL) else 1
+    return Card(
+        name="heart",
+        title="By heart",
+        description="Random targets.",
+        level=level,
+        task=task,
+        targets=tuple(Target(f"t{number}") for number in range(targets)),
+        metric={Task.REGRESSION: Metric.MAE, Task.MULTI_CLASS: Metric.ACCURACY}.get(task, Metric.ROC_AUC),
+        split="none",
+        node=Categories(7, 5),
+        edge=Categories(3),
+        classes=("a", "b", "c") if task is Task.MULTI_CLASS else (),
+    )
+
+
+@pytest.mark.parametrize("level", list(Level), ids=str)
+@pytest.mark.parametrize("task", list(Task), ids=lambda task: task.name.lower())
+def test_32_graphs_are_learned_by_heart(
+    task: Task, level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = card_for(task, level)
+    graphs = dataset_like(card, sizes=(5,) * 32).with_split({"train": np.arange(32)})
+    monkeypatch.setattr("pointset.training.data._read", lambda *_: graphs)
+    recipe = Recipe.from_dict(
+        {
+            "name": "heart",
+            "dataset": {"file": "not read"},
+            "model": {"preset": "pst", "dim": 32, "layers": 2},
+            "optimizer": {"lr": 0.004},
+            "schedule": {"shape": "cosine", "warmup": 4},
+            "trainer": {"epochs": 150, "batch_size": 32, "threads": 1},
+        }
+    )
+    train(recipe, tmp_path / "run", device="cpu", watch="quiet")
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    first, last = (float(rows[number].split(",")[2]) for number in (1, -1))
+    assert last < 0.08 * first
+
+
+def test_folds_are_the_datasets_own(tmp_path: Path, load_small: list[dict[str, Any]]) -> None:
+    folded = next(name for name in recipe_names() if "fold" in _options(name))
+    recipe = read_recipe(folded, ["dataset.fold=3", "trainer.epochs=1", "trainer.threads=1"])
+    train(recipe, tmp_path / "run", device="cpu", watch="quiet")
+    assert load_small[0]["fold"] == 3
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["fold"] == 3
+
+
+def _options(recipe: str) -> Any:
+    name = read_recipe(recipe).dataset.name
+    return {} if name is None else benchmark_named(name).options
