@@ -69,7 +69,7 @@ def write_bundle(
         scale: by which the targets of a regression were normalised.
         weighted_edges: the column of edge features that became edge weights (``Dataset.with_weighted_edges``).
         molecule_reader: settings of :class:`~pointset.datasets.molecules.MoleculeReader` by which SMILES were read.
-        about: anything else that JSON holds, for people.
+        about: anything else that JSON holds, for people. What is no finite number becomes null.
 
     Raises:
         SpecError: the model is not from a preset, has weights that are not finite, or does not fit the card.
@@ -89,14 +89,14 @@ def write_bundle(
         "weighted_edges": weighted_edges,
         "scale": content.scale_as_plain(scale),
         "molecule_reader": None if molecule_reader is None else dict(molecule_reader),
-        "about": dict(about or {}),
+        "about": content.notes_as_plain(dict(about or {})),
         "weights": {"file": WEIGHTS, "sha256": hashlib.sha256(weights).hexdigest()},
     }
     try:
         description["sha256"] = _digest(description)
         text = json.dumps(description, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise SpecError(f"about= cannot be written as JSON ({error}); expected plain values, without NaN") from None
+        raise SpecError(f"about= cannot be written as JSON ({error}); expected plain values") from None
     write_files(Path(path), {DESCRIPTION: text.encode(), WEIGHTS: weights})
 
 

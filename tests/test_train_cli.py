@@ -1,0 +1,152 @@
+"""``pointset train`` and ``pointset evaluate`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pointset.cli.main import app
+from pointset.training.recipe import Recipe
+from tests.small_training import changed, edge_counts, write_graphs
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recipe in a file, and an empty working folder."""
+    recipe = write_graphs(tmp_path / "data", edge_counts())
+    path = tmp_path / "small.yaml"
+    path.write_text(recipe.as_yaml())
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return path
+
+
+def invoke(*words: str | Path) -> tuple[int, str]:
+    """Exit code and all that was printed, on one line."""
+    done = runner.invoke(app, [str(word) for word in words])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_a_run_from_the_shell(file: Path, tmp_path: Path) -> None:
+    code, said = invoke("train", file, "trainer.epochs=1", "seed=4", "--run-dir", "run", "--device", "cpu")
+    assert code == 0, said
+    assert "test: mae" in said and "best epoch 1 of 1" in said and "scored once" in said
+    assert f"report: {Path('run') / 'report.html'}" in said
+    result = json.loads(Path("run/result.json").read_text())
+    assert result["seed"] == 4 and result["epochs"] == 1
+    assert "<html" in Path("run/report.html").read_text()
+
+
+def test_without_run_dir_a_new_folder_is_taken(file: Path) -> None:
+    for _ in range(2):
+        code, said = invoke("train", file, "trainer.epochs=1", "--device", "cpu", "--progress", "quiet")
+        assert code == 0, said
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["small", "small-2"]
+
+
+def test_several_seeds_are_averaged_and_resumed(file: Path) -> None:
+    words: list[str | Path] = ["train", file, "trainer.epochs=1", "--seeds", "2", "--run-dir", "runs", "--device", "cpu"]
+    code, said = invoke(*words)
+    assert code == 0, said
+    summary = json.loads(Path("runs/result.json").read_text())
+    assert summary["runs"] == ["seed-0", "seed-1"] and len(summary["test"]["mae"]["values"]) == 2
+    assert "over 2 runs" in said and Path("runs/report.html").exists() and Path("runs/seed-1/report.html").exists()
+    code, said = invoke(*words)
+    assert code == 1 and "go on with --resume" in said
+    Path("runs/seed-1/result.json").unlink()
+    code, said = invoke(*words, "--resume")
+    assert code == 0 and json.loads(Path("runs/result.json").read_text())["test"] == summary["test"]
+
+
+def test_cross_validation(file: Path) -> None:
+    code, said = invoke("train", file, "trainer.epochs=1", "--folds", "3", "--run-dir", "cv", "--device", "cpu")
+    assert code == 0, said
+    assert json.loads(Path("cv/fold-1/result.json").read_text())["fold"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "smal.yaml", "--run-dir", "r"], "smal.yaml"),
+        (["train", "zincc", "--run-dir", "r"], "did you mean 'zinc'"),
+        (["train", "FILE", "model.dmi=9", "--run-dir", "r"], "did you mean 'model.dim'"),
+        (["train", "FILE", "lr=0.1", "--run-dir", "r"], "optimizer.lr"),
+        (["train", "FILE", "model.dim=-4", "--run-dir", "r"], "model.dim"),
+        (["train", "FILE", "metric=aucc", "--run-dir", "r"], "metric"),
+        (["train", "FILE", "trainer.epochs=many", "--run-dir", "r"], "trainer.epochs"),
+        (["train", "molecules", "--run-dir", "r"], "dataset.file"),
+        (["train", "model.dim=3", "--run-dir", "r"], "expected a recipe's name"),
+        (["train", "--resume"], "--run-dir"),
+        (["train", "--resume", "--run-dir", "nowhere"], "there is no run in nowhere"),
+        (["evaluate", "nowhere"], "no finished run"),
+    ],
+    ids=["file", "name", "key", "nearest key", "negative", "metric", "word", "no data", "no recipe", "no folder",
+         "no run", "nothing to evaluate"],
+)  # fmt: skip
+def test_mistakes_get_one_clear_message(file: Path, words: list[str], message: str) -> None:
+    code, said = invoke(*(file if word == "FILE" else word for word in words))
+    assert code != 0
+    assert message in said.replace("│", "").replace("  ", " ")
+    assert "Traceback" not in said and not Path("r").exists()
+
+
+def test_evaluate_gives_the_same_again(file: Path, tmp_path: Path) -> None:
+    invoke("train", file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
+    code, said = invoke("evaluate", "run")
+    assert code == 0 and "the same as the run itself had noted" in said
+    code, said = invoke("evaluate", "run", "--part", "val", "--json")
+    found, result = json.loads(said), json.loads(Path("run/result.json").read_text())
+    assert found["scores"]["mae"] == pytest.approx(result["val"]["mae"], rel=1e-6)
+    assert found["recorded"] is None
+    code, said = invoke("evaluate", "run", "--file", tmp_path / "data" / "graphs.g6", "--json")
+    assert json.loads(said)["graphs"] == 40
+
+
+def test_evaluate_refuses_other_targets(file: Path, tmp_path: Path) -> None:
+    invoke("train", file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
+    (tmp_path / "data" / "targets.csv").write_text("graph,mass\n" + "".join(f"{row},{row}.5\n" for row in range(40)))
+    code, said = invoke("evaluate", "run")
+    assert code == 1 and "expected edges" in said
+
+
+def long_recipe(file: Path) -> Path:
+    from pointset.training.recipe_files import read_recipe
+
+    recipe: Recipe = changed(read_recipe(file), trainer__epochs=5000, schedule__cosine=0.0)
+    path = file.with_name("long.yaml")
+    path.write_text(recipe.as_yaml())
+    return path
+
+
+def test_ctrl_c_says_how_to_go_on(file: Path) -> None:
+    words = ["train", str(long_recipe(file)), "--run-dir", "run", "--device", "cpu"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pointset.cli.main", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    waited = time.monotonic()
+    while not Path("run/metrics.csv").exists() and child.poll() is None and time.monotonic() - waited < 100:
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "Stopped after" in said and f"pointset {' '.join(words)} --resume" in said
+    assert "Traceback" not in said
+    assert Path("run/checkpoints/last.safetensors").exists() and not Path("run/result.json").exists()
+
+
+def test_help_teaches() -> None:
+    code, said = invoke("train", "--help")
+    assert code == 0
+    for word in ("--resume", "--seeds", "--folds", "--devices", "report.html", "pointset recipes"):
+        assert word in said
