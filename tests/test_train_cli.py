@@ -55,7 +55,17 @@ def test_without_run_dir_a_new_folder_is_taken(file: Path) -> None:
 
 
 def test_several_seeds_are_averaged_and_resumed(file: Path) -> None:
-    words: list[str | Path] = ["train", file, "trainer.epochs=1", "--seeds", "2", "--run-dir", "runs", "--device", "cpu"]
+    words: list[str | Path] = [
+        "train",
+        file,
+        "trainer.epochs=1",
+        "--seeds",
+        "2",
+        "--run-dir",
+        "runs",
+        "--device",
+        "cpu",
+    ]
     code, said = invoke(*words)
     assert code == 0, said
     summary = json.loads(Path("runs/result.json").read_text())

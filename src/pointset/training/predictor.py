@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.molecules.kinds import ReadMolecule
 from pointset.encoders.model import PointModel
 from pointset.encoders.readout import Level as LevelName
 from pointset.errors import MissingExtraError, PointsetError, SpecError
@@ -18,7 +19,7 @@ from pointset.training.bundle import Bundle, read_bundle
 from pointset.training.prediction.answers import predictions, representations
 from pointset.training.prediction.engine import Answer, Engine, Outcome
 from pointset.training.prediction.items import chunks_of, items_of
-from pointset.training.prediction.smiles import ReadMolecule, molecule_reader_of
+from pointset.training.prediction.smiles import molecule_reader_of
 from pointset.training.prediction.smiles_pool import read_ahead, threads_beside, workers_for
 
 OnError = Literal["raise", "nan"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from pointset.datasets.card import Card
+from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.splits import save_split
 from pointset.files import replacing
 from pointset.training.bundle import write_bundle
@@ -17,14 +20,13 @@ from pointset.training.fitting import Fitting
 from pointset.training.job import Job
 from pointset.training.metrics import Scores, score
 from pointset.training.prediction_table import write_predictions
+from pointset.training.recipe import Recipe
 from pointset.training.result import result_of
 from pointset.training.run_folder import read_json, write_json
 from pointset.training.watching import watcher_for
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-_READER_OPTIONS = ("hydrogens", "conformer_seed", "lenient")
 
 
 def work(fabric: Fabric, job: Job, data: TrainingData | None = None) -> dict[str, Any]:
@@ -72,15 +74,24 @@ def _finish(fitting: Fitting) -> dict[str, Any]:
     if len(graphs):
         write_predictions(folder.predictions, data, graphs, outputs)
         write_json(folder.examples, examples_of(model, data, graphs, outputs))
-    reader = {key: recipe.dataset.options[key] for key in _READER_OPTIONS if key in recipe.dataset.options}
     write_bundle(
         folder.bundle,
         model,
         data.card,
         scale=data.scale,
         weighted_edges=recipe.dataset.weighted_edges,
-        molecule_reader=reader or None,
+        molecule_reader=_reader_settings(recipe, data.card),
         about={"recipe": recipe.name, "seed": recipe.seed, "metric": fitting.metric, "test": test.overall},
     )
     write_json(folder.result, result)
     return read_json(folder.result)
+
+
+def _reader_settings(recipe: Recipe, card: Card) -> dict[str, Any] | None:
+    """How the molecules were read: own ones by the options, benchmarks as OGB does."""
+    if card.molecules is None:
+        return None
+    if recipe.dataset.name is not None:
+        return dataclasses.asdict(OGB_READER)
+    known = [field.name for field in dataclasses.fields(MoleculeReader)]
+    return {key: value for key, value in recipe.dataset.options.items() if key in known}

@@ -51,7 +51,7 @@ def read_many(
     """
     require_rdkit()
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
-    work = partial(_read_chunk, read)
+    work = partial(read_chunk, read)
     results: list[Result | Unreadable] = []
     with progress_bar("molecules", len(smiles), show=progress) as advance:
         for chunk in _in_order(work, chunks, _choose_workers(len(smiles), workers)):
@@ -73,7 +73,7 @@ def _choose_workers(number: int, workers: int | None) -> int:
     return max(1, min(cores, number // _WORTH_ANOTHER_PROCESS))
 
 
-def _read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Result | Unreadable]:
+def read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Result | Unreadable]:
     results: list[Result | Unreadable] = []
     for one in smiles:
         try:
@@ -93,9 +93,9 @@ def _in_order(work: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], wor
         yield from map(work, chunks)
         return
     # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=_end_at_ctrl_c)
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=end_at_ctrl_c)
     try:
-        with _main_left_alone():
+        with main_left_alone():
             results = pool.map(work, chunks)  # starts the processes
         yield from results
     except BrokenProcessPool:
@@ -105,7 +105,7 @@ def _in_order(work: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], wor
 
 
 @contextmanager
-def _main_left_alone() -> Iterator[None]:
+def main_left_alone() -> Iterator[None]:
     """Workers need nothing of the user's script. Spawning would run it again in each of them, which breaks scripts
     without ``if __name__ == "__main__":``.
     """
@@ -117,7 +117,7 @@ def _main_left_alone() -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
-def _end_at_ctrl_c() -> None:
+def end_at_ctrl_c() -> None:
     """A terminal sends Ctrl-C to all processes: a worker ends at once and in silence, the parent says what is to be
     said.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pointset.datasets.molecules.kinds import ReadMolecule
 from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.errors import SpecError
 from pointset.progress import Advance
@@ -13,7 +14,6 @@ from pointset.training.prediction.engine import Engine
 from pointset.training.prediction.graph_source import DatasetSource, FileSource
 from pointset.training.prediction.part_file import PartFile
 from pointset.training.prediction.question import Question
-from pointset.training.prediction.smiles import ReadMolecule
 from pointset.training.prediction.smiles_pool import threads_beside, workers_for
 from pointset.training.prediction.sources import Kind, Source, kind_of
 from pointset.training.prediction.stream import Stream, run_stream

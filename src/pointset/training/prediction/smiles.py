@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
-from pointset.datasets import molecules
+from pointset.datasets.molecules.kinds import ReadMolecule, reader_of_kind
 from pointset.datasets.molecules.many import Unreadable
 from pointset.datasets.molecules.molecule import Molecule, MoleculeError
+from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.errors import SpecError
 from pointset.points.graphs import Features, Graph, WeightKind
 from pointset.training.bundle import Bundle
-from pointset.training.bundle_content import reader_from
 from pointset.training.prediction.features import uses_positions
-
-ReadMolecule = Callable[[str], Molecule]
 
 
 def molecule_reader_of(bundle: Bundle) -> ReadMolecule:
@@ -30,14 +26,10 @@ def molecule_reader_of(bundle: Bundle) -> ReadMolecule:
             f"got SMILES, but the model was trained on {bundle.card.title or bundle.card.name}, whose graphs are not "
             "made from SMILES; expected graphs with the same features"
         )
-    if kind == "ogb":
-        reader = reader_from(bundle.molecule_reader)
-        if uses_positions(bundle.model) and reader.conformer_seed is None:
-            raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")
-        return reader
-    read: ReadMolecule | None = getattr(molecules, f"read_{kind}_molecule", None)  # each kind of its own has one
-    if read is None:
-        raise SpecError(f"the model's molecules are of the kind {kind!r:.40}, which this pointset cannot read. Upgrade")
+    read = reader_of_kind(kind, bundle.molecule_reader)
+    makes_positions = isinstance(read, MoleculeReader) and read.conformer_seed is not None
+    if uses_positions(bundle.model) and not makes_positions:
+        raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")
     return read
 
 

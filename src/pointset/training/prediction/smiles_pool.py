@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from pointset.datasets.molecules.many import Unreadable, _end_at_ctrl_c, _main_left_alone, _read_chunk
+from pointset.datasets.molecules.kinds import ReadMolecule
+from pointset.datasets.molecules.many import Unreadable, end_at_ctrl_c, main_left_alone, read_chunk
 from pointset.points.solve import default_workers
-from pointset.training.prediction.smiles import ReadMolecule
 
 Texts = Sequence[str]
 Read = list[Any]  # Molecule or Unreadable for each text
@@ -55,7 +55,7 @@ def read_ahead(chunks: Iterable[tuple[Any, Texts]], read: ReadMolecule, workers:
         workers: processes; 0 reads here, when a chunk is asked for.
     """
     if workers == 0:
-        yield from ((label, _read_chunk(read, texts)) for label, texts in chunks)
+        yield from ((label, read_chunk(read, texts)) for label, texts in chunks)
         return
     pool = _Pool(read, workers)
     waiting: deque[tuple[Any, _Chunk]] = deque()
@@ -76,20 +76,20 @@ class _Pool:
     """Processes that are started again when one of them died."""
 
     def __init__(self, read: ReadMolecule, workers: int):
-        self._work, self._workers = partial(_read_chunk, read), workers
+        self._work, self._workers = partial(read_chunk, read), workers
         self._processes = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
         # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
-        return ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=_end_at_ctrl_c)
+        return ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=end_at_ctrl_c)
 
     def submit(self, texts: Texts) -> Future[Read]:
         try:
-            with _main_left_alone():  # a process is started when the first work comes
+            with main_left_alone():  # a process is started when the first work comes
                 return self._processes.submit(self._work, texts)
         except BrokenProcessPool:
             self.restart()
-            with _main_left_alone():
+            with main_left_alone():
                 return self._processes.submit(self._work, texts)
 
     def restart(self) -> None:

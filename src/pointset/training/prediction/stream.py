@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pointset.datasets.molecules.kinds import ReadMolecule
 from pointset.errors import FileFormatError, GraphError, PointsetError
 from pointset.progress import Advance
 from pointset.training.prediction.columns import OutputColumns
 from pointset.training.prediction.engine import Answer, Engine
 from pointset.training.prediction.items import chunks_of
 from pointset.training.prediction.part_file import PartFile, Progress
-from pointset.training.prediction.smiles import ReadMolecule
 from pointset.training.prediction.smiles_pool import read_ahead
 from pointset.training.prediction.sources import Entry, Source
 
