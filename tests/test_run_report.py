@@ -336,7 +336,7 @@ def test_only_differing_settings_are_shown_and_the_best_is_named(tmp_path: Path)
     one = make_run(tmp_path / "one", result={"test": {"mae": 0.30}})
     two = make_run(tmp_path / "two", result={"test": {"mae": 0.20}}, recipe={"model": model, "name": "deepset"})
     page = Page(write_comparison([one, two], tmp_path / "comparison.html"))
-    assert "2 runs of 2 recipes. The best test MAE has deepset: 0.2." in page.text
+    assert "2 runs of 2 recipes. deepset has the best test MAE: 0.2." in page.text
     assert "run model.preset model.dim test MAE best epoch parameters time" in page.text
     assert re.search(r"/one pst 32 0\.3 .*/two psds 16 0\.2 ", page.text)
     assert "trainer.batch_size" not in page.text

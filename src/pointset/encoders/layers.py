@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import layer_norm
 
 from pointset.encoders.products import normalised_vectors, pair_mlp, row_products
 
@@ -62,8 +63,12 @@ class ChannelNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(d, …) → (d, …), mean 0 and variance 1 over d."""
-        centred = x - x.mean(0, keepdim=True)
-        return centred * (centred.square().mean(0, keepdim=True) + self.EPSILON).rsqrt()
+        return self._normalised(x, None, None)
+
+    def _normalised(self, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+        # One fused kernel on the transposed tensor: with the ten small ones that it replaces, small batches spend a
+        # fifth of their time on the way from kernel to kernel.
+        return layer_norm(x.movedim(0, -1), x.shape[:1], scale, shift, self.EPSILON).movedim(-1, 0)
 
 
 class AffineChannelNorm(ChannelNorm):
@@ -76,8 +81,7 @@ class AffineChannelNorm(ChannelNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """(d, …) → (d, …)."""
-        shape = (x.shape[0], *([1] * (x.dim() - 1)))
-        return super().forward(x) * self.scale.view(shape) + self.shift.view(shape)
+        return self._normalised(x, self.scale, self.shift)
 
 
 class MLP(nn.Sequential):

@@ -77,7 +77,7 @@ def _lead(found: Comparison, best: Experiment | None, missing: int) -> str:
         if found.metric is None:
             text += " They are scored by different metrics, so no order is given."
         if best is not None and found.metric is not None:
-            text += f" The best test {metric} has {best.name}: {with_spread(*mean_and_std(best.values(found.metric)))}."
+            text += f" {best.name} has the best test {metric}: {with_spread(*mean_and_std(best.values(found.metric)))}."
     unfinished = sum(run.result is None for run in runs) + missing
     return text + (f" Not finished yet: {count(unfinished, 'run')}." if unfinished else "")
 
