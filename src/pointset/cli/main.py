@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli import convert, datasets, embed, evaluate, inspect, predict, recipes, train
+from pointset.cli import convert, datasets, embed, evaluate, inspect, predict, recipes, report, train
 from pointset.cli.options import Verb, Verbs
 
 _EXAMPLES = """
@@ -17,6 +17,9 @@ _EXAMPLES = """
   pointset convert points.safetensors same.graphml  [dim]… and come back[/dim]
   pointset inspect graphs.g6 --picture graph.png    [dim]look at them[/dim]
   pointset datasets                                 [dim]what to learn from[/dim]
+  pointset recipes                                  [dim]how[/dim]
+  pointset train counting-small --run-dir runs/one  [dim]learn[/dim]
+  pointset predict runs/mine molecules.csv -o answers.csv
 """
 
 app = typer.Typer(
@@ -36,6 +39,7 @@ app.add_typer(recipes.app, name="recipes")
 app.command(cls=Verb, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(cls=Verb, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Verb, no_args_is_help=True, epilog=embed.EXAMPLES)(embed.embed)
+app.command(cls=Verb, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
 
 
 def _show_version(wanted: bool) -> None:

@@ -67,7 +67,7 @@ def _attention(model: PointModel, data: TrainingData, graph: int) -> dict[str, A
     if not layers:
         return None
     weights = [layer.abs().mean(0) for layer in layers]  # (n, n)
-    busiest = int(weights[-1].fill_diagonal_(0).sum(1).argmax())
+    busiest = int(weights[-1].clone().fill_diagonal_(0).sum(1).argmax())
     return {"graph": _drawn(data, graph), "layers": [_rounded(layer) for layer in weights], "node": busiest}
 
 
