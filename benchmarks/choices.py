@@ -154,6 +154,7 @@ CHOICES = {
     "edges replace the eigenvectors (released)": Choice(_edges_replace),
     "pst-released": Choice(preset="pst-released"),
     "pst-gc": Choice(preset="pst-gc"),
+    "pst-sum": Choice(preset="pst-sum"),
     "psds": Choice(preset="psds"),
     "psds, vectors: length 1 in each channel (released)": Choice(_normed(VectorNorm), preset="psds"),
 }

@@ -110,6 +110,15 @@ def test_the_guide_to_own_data_runs(empty_folder: Path) -> None:
     assert names["shapes"].card.classes == ("cycle", "path")
 
 
+def test_the_guide_to_training_runs(empty_folder: Path) -> None:
+    names = run_guide("training.md")
+    assert names["result"]["epochs"] == 1 and names["model"].target_names[0] == "2-path"
+
+
+def test_the_guide_to_recipes_runs() -> None:
+    assert run_guide("recipes.md")["recipe"].model.dim == 96
+
+
 def test_the_guide_to_datasets_names_all_of_them() -> None:
     guide = (REPOSITORY / "docs" / "datasets.md").read_text()
     assert [name for name in pointset.datasets.names() if f"`{name}`" not in guide] == []
@@ -117,7 +126,7 @@ def test_the_guide_to_datasets_names_all_of_them() -> None:
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:
     nx.write_graph6(nx.petersen_graph(), tmp_path / "molecules.g6", header=False)
-    (tmp_path / "molecules.csv").write_text("smiles,logS\nCCO,1.1\nCCC,0.2\nCCN,0.9\nc1ccccc1,-1.6\n")
+    (tmp_path / "molecules.csv").write_text("smiles,logS\n" + "".join(f"{ring}{'C' * n},{n}\n" for n, ring in RINGS))
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("pointset ")]
     assert len(commands) >= 3
     for command in commands:
@@ -129,7 +138,9 @@ def test_the_shell_examples_run(tmp_path: Path) -> None:
         ]
         done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "first.png").exists() and any((tmp_path / "back").glob("*.graphml"))
+    answers = (tmp_path / "answers.csv").read_text().splitlines()
+    assert answers[0] == "smiles,logS,predicted_logS,status" and len(answers) == 1 + len(RINGS)
+    assert (tmp_path / "runs" / "mine" / "report.html").exists() and (tmp_path / "molecules.safetensors").exists()
 
 
 def test_every_linked_file_exists_and_the_page_is_short() -> None:

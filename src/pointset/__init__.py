@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.specs import Categories as Categories
     from pointset.specs import Reals as Reals
     from pointset.training.predictor import load as load
+    from pointset.training.recipe_files import read_recipe as read_recipe
     from pointset.training.run import train as train
 
 __version__ = VERSION
@@ -59,6 +60,7 @@ _HOME = {
     "Categories": "pointset.specs",
     "Reals": "pointset.specs",
     "load": "pointset.training.predictor",
+    "read_recipe": "pointset.training.recipe_files",
     "train": "pointset.training.run",
 }
 _MODULES = ("datasets", "encodings", "errors", "testing")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pointset.encoders.inputs import Coordinates
 from pointset.encoders.layers import AttentionMap, size_scale
+from pointset.encoders.pst import PSTLayer
 
 
 class Inspection(NamedTuple):
@@ -43,7 +44,8 @@ def inspect(model: nn.Module, points: Any) -> Inspection:
     finally:
         for hook in hooks:
             hook.remove()
-    scale = size_scale(seen["coordinates"][0].shape[1])
+    factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)
+    scale = factor(seen["coordinates"][0].shape[1])
     return Inspection(
         output=output,
         eigenvalues=points.groups[0].eigenvalues[0],

@@ -14,6 +14,7 @@ from pointset.encoders.pairs import EdgeWeights, PairWeights, PlainDistances, Ra
 from pointset.encoders.psds import PSDS
 from pointset.encoders.pst import PST
 from pointset.encoders.released import ReleasedPST
+from pointset.encoders.summing import SummingPST
 from pointset.errors import SpecError, did_you_mean
 from pointset.points.matrices import Adjacency, Laplacian, NormalizedAdjacency
 
@@ -37,6 +38,7 @@ PRESETS = {
         "the model that the authors released", ReleasedPST, coordinates=ReleasedCoordinates, pairs=ReleasedPairWeights
     ),
     "pst-gc": Preset("SRD coordinates: f is the square root, not learned", function=SquareRoot),
+    "pst-sum": Preset("SRD coordinates and plain sums, equation (4) as printed: to count", SummingPST, SquareRoot),
     "pst-onelayer": Preset("one attention matrix for all layers, scalars and vectors not mixed", OneLayerPST),
     "pst-adj": Preset("coordinates from the adjacency matrix", matrix=Adjacency.name),
     "pst-normadj": Preset("coordinates from D^-½AD^-½", matrix=NormalizedAdjacency.name),

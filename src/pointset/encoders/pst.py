@@ -93,7 +93,11 @@ class PSTLayer(nn.Module):
         attention = self.attention(pairs)
         values_s = self.mixer_s(s, diagonal)
         values_v = None if self.mixer_v is None else self.mixer_v(s, v)
-        return PointState(*attended(attention, values_s, values_v, *state, size_scale(s.shape[-1])))
+        return PointState(*attended(attention, values_s, values_v, *state, self.sum_factor(s.shape[-1])))
+
+    def sum_factor(self, nodes: int) -> float:
+        """By what the sums over the points of a graph are multiplied."""
+        return size_scale(nodes)
 
 
 class PST(LayerStack):

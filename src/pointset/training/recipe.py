@@ -27,6 +27,7 @@ Preset = Literal[  # the names of pointset.encoders.presets.PRESETS, which needs
     "pst",
     "pst-released",
     "pst-gc",
+    "pst-sum",
     "pst-onelayer",
     "pst-adj",
     "pst-normadj",
