@@ -13,10 +13,10 @@ from pointset.training.batches import EpochBatches, training_batches
 from pointset.training.recipe import Recipe
 
 
-def batches(count: int, rank: int = 0, devices: int = 1, **trainer: Any) -> EpochBatches:
+def batches(count: int, rank: int = 0, processes: int = 1, **trainer: Any) -> EpochBatches:
     sizes = 3 + np.arange(count) % 4
     plain = {"name": "batches", "trainer": {"epochs": 2, "batch_size": 4} | trainer, "seed": 3}
-    return training_batches(sizes, sizes - 1, Recipe.from_dict(plain), rank=rank, devices=devices)
+    return training_batches(sizes, sizes - 1, Recipe.from_dict(plain), rank=rank, processes=processes)
 
 
 MODES = [{}, {"similar_sizes": True}, {"memory_budget": "600kB"}]
@@ -51,9 +51,11 @@ def test_devices_share_each_batch(count: int, devices: int) -> None:
     for one in together:
         one.start(0, 0)
     for batch, *shares in zip(alone, *together, strict=True):
-        counting = [share for share, one in zip(shares, together, strict=True) if not one.idle.popleft()]
+        words = [one.handed_out.popleft() for one in together]
+        counting = [share for share, word in zip(shares, words, strict=True) if not word.idle]
         assert sorted(graph for share in counting for graph in share) == sorted(batch)
-        assert all(shares)
+        assert all(shares) and all(word.graphs == len(batch) for word in words)
+        assert len(counting) == min(devices, len(batch))
 
 
 def test_similar_sizes_meet() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,21 @@ from pointset.training.seeds import Purpose, stream
 
 _EVALUATION_BYTES = 500_000_000  # of a batch whose activations are not kept
 _EVALUATION_GRAPHS = 512
+_WORK_OF_ANY_GRAPH = 8000  # besides n²·r: what many small operations cost however small the graph
+
+
+class Place(NamedTuple):
+    """Which of how many processes this is."""
+
+    rank: int
+    processes: int
+
+
+class HandedOut(NamedTuple):
+    """A batch of which this process got its share."""
+
+    graphs: int  # of the whole batch
+    idle: bool  # whether the share is only a stand-in that must not count
 
 
 class EpochOrder(RandomSampler):
@@ -60,27 +75,42 @@ BatchesOfOrder = BatchSampler | BudgetBatchSampler | SimilarSizes
 
 
 class EpochBatches(Sampler[list[int]]):
-    """The batches of an epoch, from ``first`` on; each of ``devices`` processes takes its share of every batch.
+    """The batches of an epoch, from ``first`` on; each of several processes takes its share of every batch.
 
-    A batch with fewer graphs than there are devices leaves some without any: they get the batch's first graph, and
-    their loss must not count. ``idle`` has a word on each batch that was handed out, in order.
+    Shares are alike in work, not in number: graphs of one size stay together, so that a process has few groups. A batch
+    with fewer graphs than there are processes leaves some without any: they get the batch's first graph, and their loss
+    must not count. ``handed_out`` has a word on each batch, in order.
     """
 
-    def __init__(self, order: EpochOrder, inner: BatchesOfOrder, rank: int, devices: int):
-        self.order, self.inner, self.rank, self.devices = order, inner, rank, devices
+    def __init__(self, order: EpochOrder, inner: BatchesOfOrder, sizes: tuple[Integers, Integers], place: Place):
+        self.order, self.inner, self.place = order, inner, place
+        self.num_nodes, self.ranks = sizes
         self.first = 0
-        self.idle: deque[bool] = deque()
+        self.handed_out: deque[HandedOut] = deque()
 
     def start(self, epoch: int, first: int) -> None:
         """Before each epoch: which one it is, and how many batches are done already."""
         self.order.epoch, self.first = epoch, first
-        self.idle.clear()
+        self.handed_out.clear()
 
     def __iter__(self) -> Iterator[list[int]]:
         for batch in islice(self.inner, self.first, None):
-            share = batch[self.rank :: self.devices]
-            self.idle.append(not share)
+            share = batch if self.place.processes == 1 else self._share(np.array(batch))
+            self.handed_out.append(HandedOut(len(batch), not share))
             yield share or batch[:1]
+
+    def _share(self, batch: Integers) -> list[int]:
+        """Consecutive graphs of the batch in order of size, up to an equal part of all work."""
+        n, r = self.num_nodes[batch], self.ranks[batch]
+        order = np.lexsort((r, n))
+        work = np.cumsum((n * n * r + _WORK_OF_ANY_GRAPH)[order])
+        shares = (self.place.processes * (work - 1) // work[-1]).astype(int)
+        if len(batch) >= self.place.processes:  # nobody is idle where there is enough for all
+            shares = np.maximum.accumulate(np.minimum(shares, np.arange(len(batch))))
+            from_behind = self.place.processes - 1 - np.arange(len(batch))[::-1]
+            shares = np.maximum(shares, from_behind)
+        chosen: list[int] = batch[order][shares == self.place.rank].tolist()
+        return chosen
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
@@ -88,7 +118,7 @@ class EpochBatches(Sampler[list[int]]):
 
 
 def training_batches(
-    num_nodes: Integers, ranks: Integers, recipe: Recipe, *, rank: int = 0, devices: int = 1
+    num_nodes: Integers, ranks: Integers, recipe: Recipe, *, rank: int = 0, processes: int = 1
 ) -> EpochBatches:
     """Batches of graphs with these sizes, as the recipe wants them."""
     trainer, model = recipe.trainer, recipe.model
@@ -103,7 +133,7 @@ def training_batches(
             num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers
         )
         inner = BudgetBatchSampler(order, budget)
-    return EpochBatches(order, inner, rank, devices)
+    return EpochBatches(order, inner, (num_nodes, ranks), Place(rank, processes))
 
 
 def evaluation_loader(points: PointSets, indices: Integers, *, dim: int, dtype: torch.dtype) -> PointLoader:

@@ -63,7 +63,7 @@ class Fitting:
         self.metric = check_metric(recipe.metric, data.card)
         self.graphs = data.part("train")
         sizes = data.points.num_nodes[self.graphs], data.points.ranks[self.graphs]
-        self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, devices=fabric.world_size)
+        self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, processes=fabric.world_size)
         self.dtype = DTYPES[recipe.trainer.precision]
         self.loader = PointLoader(
             data.points,
@@ -130,14 +130,13 @@ class Fitting:
         first = progress.epoch * len(self.batches)
         for batch in self.loader:
             place = (progress.epoch, progress.batch)
-            idle = self.batches.idle.popleft()
+            graphs, idle = self.batches.handed_out.popleft()
             done = self.learner.step(batch, place, first + progress.batch, idle=idle, stop=bool(self.stop))
             self._check_finite(done.loss_sum)
             progress.batch += 1
             progress.loss_sum += done.loss_sum
             progress.loss_terms += done.terms
             self._take_time(training=True)
-            graphs = batch.num_graphs * self.fabric.world_size  # shares are equal up to one
             self.watcher.batch(progress.epoch + 1, progress.batch, graphs, progress.mean_loss)
             self._stopping = self._stopping or done.stop
             if self._stopping and progress.batch < len(self.batches):
@@ -149,7 +148,7 @@ class Fitting:
         """Validate, note the row, keep the best weights."""
         progress = self.progress
         self.watcher.validating()
-        scores = self._validation_scores()
+        scores = self._validation_scores() if self._is_validated(progress.epoch + 1) else Scores({}, {})
         self._take_time()
         value = scores.overall.get(self.metric, math.nan)
         is_best = self._is_better(value)
@@ -176,6 +175,10 @@ class Fitting:
             self._stop_here()
         if self._is_due():
             self.save()
+
+    def _is_validated(self, epoch: int) -> bool:
+        trainer = self.recipe.trainer
+        return epoch % trainer.validate_every == 0 or epoch == trainer.epochs
 
     def _validation_scores(self) -> Scores:
         graphs = self.data.part("val")

@@ -15,6 +15,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.model import PointModel
 from pointset.training.checkpoint import State, load_optimizer_state, optimizer_state
+from pointset.training.losses import geometric_mean_weights, smooth_l1_of_targets
 from pointset.training.recipe import Recipe
 from pointset.training.seeds import Purpose, stream
 
@@ -114,19 +115,30 @@ class Learner:
         outputs = self.network(Handed(batch, self._noise(place)))
         if batch.y is None:
             raise TypeError("a training batch has no targets")
-        total, terms = self.loss(outputs, batch.y.to(outputs.device))
+        sums, terms = self._losses(outputs, batch.y.to(outputs.device))
         if idle:
-            total, terms = total * 0, terms * 0
-        result = self._over_all_devices(total, terms, stop)
-        # DDP takes the mean of the devices' gradients: sum_d / terms · devices, averaged, is the mean over all terms.
-        self.fabric.backward(total * (self.fabric.world_size / max(result.terms, 1.0)))
+            sums, terms = sums * 0, terms * 0
+        all_sums, all_terms, stops = self._over_all_devices(sums, terms, stop)
+        means = sums / all_terms.clamp(min=1)
+        if self.recipe.balance_targets:
+            means = means * geometric_mean_weights(all_sums / all_terms.clamp(min=1))
+        # DDP takes the mean of the devices' gradients; with this factor that is their sum, the gradient of the mean.
+        self.fabric.backward(means.sum() * self.fabric.world_size)
         if self.recipe.optimizer.clip is not None:
             self.fabric.clip_gradients(self.network, self.optimizer, max_norm=self.recipe.optimizer.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.average is not None:
             self.average.update_parameters(self.model)
-        return result
+        return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
+
+    def _losses(self, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """(1,) sum and number of terms, or (k,) of each target where they are balanced."""
+        if self.recipe.balance_targets:
+            beta = self.recipe.smooth_l1_beta if self.recipe.loss == "smooth_l1" else 0.0
+            return smooth_l1_of_targets(outputs, y, beta=beta)
+        total, terms = self.loss(outputs, y)
+        return total.view(1), terms.view(1)
 
     def _noise(self, place: tuple[int, int]) -> torch.Generator | None:
         if not self.recipe.model.noise:
@@ -138,13 +150,14 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
 
-    def _over_all_devices(self, total: Tensor, terms: Tensor, stop: bool) -> StepResult:
+    def _over_all_devices(self, sums: Tensor, terms: Tensor, stop: bool) -> tuple[Tensor, Tensor, bool]:
+        """The sums and numbers of all devices together, and whether any was asked to stop."""
         if self.fabric.world_size == 1:
-            return StepResult(float(total.detach()), float(terms), stop)
-        mine = torch.tensor([float(total.detach()), float(terms), float(stop)], dtype=torch.float64)
-        everywhere = cast(Tensor, self.fabric.all_reduce(mine.to(self.fabric.device), reduce_op="sum"))
-        loss_sum, count, stops = everywhere.tolist()
-        return StepResult(loss_sum, count, stops > 0)
+            return sums.detach(), terms, stop
+        mine = torch.cat([sums.detach().double(), terms.double(), terms.new_tensor([stop]).double()])
+        everywhere = cast(Tensor, self.fabric.all_reduce(mine, reduce_op="sum"))
+        all_sums, all_terms = everywhere[: len(sums)], everywhere[len(sums) : -1]
+        return all_sums.to(sums.dtype), all_terms, bool(everywhere[-1] > 0)
 
 
 def _moving_average(model: PointModel, decay: float) -> AveragedModel:

@@ -25,6 +25,8 @@ _FITTING = {  # the first is the usual one
     Task.MULTI_CLASS: ("cross_entropy",),
 }
 
+_SMALLEST_LOSS = 1e-6
+
 
 class Loss(Protocol):
     """Outputs (rows, k) and targets → the sum of the losses, with a graph, and the number of its terms, int64."""
@@ -63,6 +65,25 @@ def smooth_l1(outputs: Tensor, y: Tensor, /, *, beta: float) -> tuple[Tensor, Te
     """Σ of x²/2β where |x| < β, otherwise |x| − β/2, with x = outputs − y; both (rows, k), y NaN where missing."""
     outputs, y = _known(outputs, y)
     return functional.smooth_l1_loss(outputs, y, reduction="sum", beta=beta), _number(y)
+
+
+def smooth_l1_of_targets(outputs: Tensor, y: Tensor, *, beta: float) -> tuple[Tensor, Tensor]:
+    """As :func:`smooth_l1`, for each target by itself: (k,) sums and (k,) numbers."""
+    if outputs.dim() != 2 or outputs.shape != y.shape:
+        _known(outputs, y)  # says what is wrong
+    outputs, known = _at_least_float32(outputs), ~y.isnan()
+    apart = torch.where(known, outputs - torch.where(known, y, 0).to(outputs.dtype), 0)
+    zero = torch.zeros_like(apart)
+    return functional.smooth_l1_loss(apart, zero, reduction="none", beta=beta).sum(0), known.sum(0)
+
+
+def geometric_mean_weights(means: Tensor) -> Tensor:
+    """(k,) losses L → (k,) weights G / (k L_t), G = (Π L_t)^(1/k), with which Σ w_t ∇L_t is the gradient of G.
+
+    So every target gains by the same share, where the plain mean would look after the largest losses only.
+    """
+    means = means.detach().clamp(min=_SMALLEST_LOSS)
+    return means.log().mean().exp() / (means.numel() * means)
 
 
 def bce(outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]:

@@ -136,6 +136,7 @@ class Trainer(Keys):
     batch_size: Count
     memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
     similar_sizes: bool = False
+    validate_every: Count = 1
     ema: Annotated[float, Field(ge=0, lt=1)] | None = None
     patience: Count | None = None
     precision: Annotated[
@@ -171,6 +172,7 @@ class Recipe(Keys):
     model: ModelChoice = ModelChoice()
     loss: LossName | None = None
     smooth_l1_beta: NotNegative = 1.0
+    balance_targets: bool = False
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     trainer: Trainer

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pointset.datasets.card import Task
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.training.data import TrainingData, build_model, load_data
@@ -130,6 +131,8 @@ def _check_against_data(job: Job, data: TrainingData, model: PointModel) -> None
     recipe = job.recipe
     check_metric(recipe.metric, data.card)
     loss_for(recipe.loss, data.card.task, recipe.smooth_l1_beta)
+    if recipe.balance_targets and data.card.task is not Task.REGRESSION:
+        raise SpecError(f"got balance_targets for {data.card.task.value}; expected a regression. Leave it out")
     check_memory(recipe, data)
     check_space(job.run_dir, run_bytes(model.num_parameters, recipe.trainer.precision))
     model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here
