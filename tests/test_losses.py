@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pointset.datasets.card import Task
 from pointset.errors import SpecError
-from pointset.training.losses import loss_for
+from pointset.training.losses import geometric_mean_weights, loss_for, smooth_l1, smooth_l1_of_targets
 
 NAN, INF = math.nan, math.inf
 
@@ -140,3 +140,28 @@ def test_a_loss_that_does_not_fit_is_refused(name: str, task: Task, beta: float,
 def test_other_shapes_and_values_are_refused(task: Task, outputs: Tensor, y: Tensor, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         loss_for(None, task, 1.0)(outputs, y)
+
+
+class TestBalancedTargets:
+    @given(rows=st.integers(1, 6), columns=st.integers(1, 4), seed=st.integers(0, 99), beta=st.sampled_from([0.0, 0.3]))
+    def test_of_targets_adds_up_to_the_whole(self, rows: int, columns: int, seed: int, beta: float) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        outputs, y = (torch.randn(rows, columns, generator=generator, dtype=torch.float64) for _ in range(2))
+        y[torch.rand(rows, columns, generator=generator) < 0.3] = torch.nan
+        sums, numbers = smooth_l1_of_targets(outputs, y, beta=beta)
+        whole, number = smooth_l1(outputs, y, beta=beta)
+        assert torch.allclose(sums.sum(), whole) and int(numbers.sum()) == int(number)
+
+    def test_missing_targets_have_no_gradient(self) -> None:
+        outputs = torch.tensor([[1.0, 5.0]], requires_grad=True)
+        sums, _ = smooth_l1_of_targets(outputs, torch.tensor([[0.0, torch.nan]]), beta=0.0)
+        sums.sum().backward()
+        assert outputs.grad is not None and outputs.grad.tolist() == [[1.0, 0.0]]
+
+    def test_weights_give_the_gradient_of_the_geometric_mean(self) -> None:
+        losses = torch.tensor([0.5, 0.02, 3.0], dtype=torch.float64, requires_grad=True)
+        losses.log().mean().exp().backward()
+        assert losses.grad is not None and torch.allclose(geometric_mean_weights(losses), losses.grad)
+
+    def test_a_target_that_is_learned_does_not_divide_by_zero(self) -> None:
+        assert torch.isfinite(geometric_mean_weights(torch.tensor([0.0, 1.0]))).all()

@@ -119,6 +119,18 @@ class TestOneRun:
         errors = [one["error"] for one in examples["worst"]]
         assert errors == sorted(errors, reverse=True) and len(errors) == 4
 
+    def test_validation_now_and_then(self, recipe: Recipe, tmp_path: Path) -> None:
+        result = run(changed(recipe, trainer__epochs=5, trainer__validate_every=2), tmp_path / "run")
+        rows = table(tmp_path / "run" / "metrics.csv")
+        assert [bool(row["val_mae"]) for row in rows] == [False, True, False, True, True]
+        assert result["best_epoch"] in (2, 4, 5)
+
+    def test_balanced_targets_are_learned(self, tmp_path: Path) -> None:
+        edges = edge_counts()["edges"]
+        recipe = write_graphs(tmp_path / "data", {"edges": edges, "twice": [2 * count for count in edges]})
+        result = run(changed(recipe, balance_targets=True, trainer__epochs=8), tmp_path / "run")
+        assert set(result["per_target"]) == {"edges", "twice"} and result["test"]["normalised_mae"] < 1.0
+
     def test_patience_ends_a_run(self, recipe: Recipe, tmp_path: Path) -> None:
         result = run(changed(recipe, trainer__epochs=50, trainer__patience=2, optimizer__lr=1e-12), tmp_path / "run")
         assert result["stopped_early"] and result["epochs"] - result["best_epoch"] == 2
@@ -336,10 +348,14 @@ class TestBadSettings:
             ({"dataset__weighted_edges": 0}, "edge features"),
             ({"dataset__options": {"colour": 1}}, "colour"),
             ({"model__preset": "pst-star"}, "pos"),
+            ({"dataset__options": {"targets": "TARGETS", "task": "multi-class"}, "balance_targets": True}, "regression"),
         ],
-        ids=["metric", "loss", "schedule", "target", "weights", "option", "positions"],
+        ids=["metric", "loss", "schedule", "target", "weights", "option", "positions", "balance"],
     )
     def test_refused(self, recipe: Recipe, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+        options = changes.get("dataset__options", {})
+        if "targets" in options:
+            options["targets"] = recipe.dataset.options["targets"]
         with pytest.raises(PointsetError, match=message):
             run(changed(recipe, **changes), tmp_path / "run")
         assert not (tmp_path / "run").exists()
