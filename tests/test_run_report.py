@@ -517,3 +517,18 @@ def test_a_record_keeps_what_the_files_say(tmp_path: Path) -> None:
     assert (run.predictions.rows, run.predictions.has_smiles, run.metric) == (7, True, "mae")
     true, predicted = run.predictions.numbers["a"]
     assert float(np.abs(true - predicted).mean()) == pytest.approx(run.result.test["mae"], abs=1e-5)
+
+
+def test_epochs_without_validation_do_not_break_the_curve(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", epochs=40)
+    path = tmp_path / "run" / "metrics.csv"
+    header, *rows = path.read_text().splitlines()
+    at = header.split(",").index("val_mae")
+    for number_of_row, row in enumerate(rows):
+        cells = row.split(",")
+        cells[at] = cells[at] if number_of_row % 10 == 9 else ""
+        rows[number_of_row] = ",".join(cells)
+    path.write_text("\n".join([header, *rows]) + "\n")
+    lines = re.findall(r'd="(M[^"]*)"', Page(write_report(tmp_path / "run")).source)
+    of_validation = [line for line in lines if line.count("L") == 3 and line.count("M") == 1]
+    assert of_validation  # one line through the four epochs that were validated

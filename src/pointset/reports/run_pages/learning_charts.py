@@ -52,7 +52,7 @@ def overlaid_validation(runs: Sequence[tuple[RunRecord, str]], metric: str) -> F
     y = Axis.around(values, f"validation {name}", may_be_log=not higher_is_better(metric))
     chart = Chart(x, y, f"Validation {name} of {len(shown)} runs over the epochs")
     for (run, style), value in zip(shown, values, strict=True):
-        chart.line(run.epochs[_EPOCH], value, style)
+        _draw(chart, run.epochs[_EPOCH], value, style)
         best = best_epoch(run)
         if best is not None:
             chart.mark(float(run.epochs[_EPOCH][best]), float(value[best]), "", style)
@@ -98,9 +98,10 @@ def _learning_rate(epochs: Columns) -> Figure | None:
 
 
 def _draw(chart: Chart, epochs: Floats, values: Floats, style: str) -> None:
-    chart.line(epochs, values, style)
-    if len(epochs) == 1:  # a line through one point cannot be seen
-        chart.mark(float(epochs[0]), float(values[0]), "", style)
+    known = np.isfinite(values)  # epochs that were not validated have no value: the line goes on to the next
+    chart.line(epochs[known], values[known], style)
+    if known.sum() == 1:  # a line through one point cannot be seen
+        chart.mark(float(epochs[known][0]), float(values[known][0]), "", style)
 
 
 def _epoch_axis(epochs: Columns) -> Axis:
