@@ -52,6 +52,6 @@ def small_recipe(folder: Path, **changes: Any) -> Recipe:
 
 def changed(recipe: Recipe, **changes: Any) -> Recipe:
     """The recipe with other values."""
-    from pointset.training.many_runs import changed as by_dotted_key
+    from pointset.training.recipe_overrides import changed as by_dotted_key
 
-    return by_dotted_key(recipe, **{key.replace("__", "."): value for key, value in changes.items()})
+    return by_dotted_key(recipe, {key.replace("__", "."): value for key, value in changes.items()})

@@ -155,12 +155,12 @@ class TestBalancedTargets:
     def test_missing_targets_have_no_gradient(self) -> None:
         outputs = torch.tensor([[1.0, 5.0]], requires_grad=True)
         sums, _ = smooth_l1_of_targets(outputs, torch.tensor([[0.0, torch.nan]]), beta=0.0)
-        sums.sum().backward()
+        sums.sum().backward()  # type: ignore[no-untyped-call]
         assert outputs.grad is not None and outputs.grad.tolist() == [[1.0, 0.0]]
 
     def test_weights_give_the_gradient_of_the_geometric_mean(self) -> None:
         losses = torch.tensor([0.5, 0.02, 3.0], dtype=torch.float64, requires_grad=True)
-        losses.log().mean().exp().backward()
+        losses.log().mean().exp().backward()  # type: ignore[no-untyped-call]
         assert losses.grad is not None and torch.allclose(geometric_mean_weights(losses), losses.grad)
 
     def test_a_target_that_is_learned_does_not_divide_by_zero(self) -> None:

@@ -416,6 +416,17 @@ def test_an_own_file_extends_a_recipe(tmp_path: Path) -> None:
     assert read_recipe(tmp_path / "wide.yaml", ["model.dim=3"]).model.dim == 3
 
 
+def test_an_own_file_with_fewer_epochs_shortens_the_schedule(tmp_path: Path) -> None:
+    file, second, chosen = (tmp_path / name for name in ("short.yaml", "shorter.yaml", "chosen.yaml"))
+    file.write_text("extends: zinc\ntrainer: {epochs: 8}\n")
+    second.write_text("extends: short.yaml\ntrainer: {epochs: 4}\n")
+    chosen.write_text("extends: zinc\ntrainer: {epochs: 20}\nschedule: {warmup: 12}\n")
+    zinc = read_recipe("zinc").schedule
+    assert read_recipe(file).schedule.warmup == pytest.approx(zinc.warmup * 8 / 800)
+    assert read_recipe(second).schedule == read_recipe(file).schedule  # which has room in 4 epochs too
+    assert read_recipe(chosen).schedule == zinc.model_copy(update={"warmup": 12.0})
+
+
 def test_a_run_is_repeated_by_its_folder(tmp_path: Path) -> None:
     recipe = read_recipe("counting-small", ["seed=5", "model.noise=1e-6"])
     (tmp_path / "recipe.yaml").write_text(recipe.as_yaml())

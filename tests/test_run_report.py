@@ -358,6 +358,17 @@ def test_runs_of_different_metrics_are_not_ranked(tmp_path: Path) -> None:
     assert "ROC-AUC 0.913" in text
 
 
+def test_runs_with_other_test_graphs_are_not_ranked(tmp_path: Path) -> None:
+    by_scaffold = {"name": "something", "fold": None, "options": {"split": "scaffold"}}
+    plain = make_run(tmp_path / "a", recipe={"dataset": {"name": "something", "fold": None, "options": {}}})
+    other = make_run(tmp_path / "b", recipe={"name": "other", "dataset": by_scaffold})
+    text = Page(write_comparison([plain, other], tmp_path / "comparison.html")).text
+    assert "tested on different graphs (dataset.options.split), so no order is given" in text
+    assert "best test" not in text
+    assert "run dataset.options.split test" in text  # and not dataset.options={} beside it
+    assert "recipe runs test MAE parameters" in text  # without an empty column for the paper
+
+
 def test_a_folder_of_unfinished_runs_is_a_comparison_too(tmp_path: Path) -> None:
     for seed in (2, 10):
         make_run(tmp_path / "runs" / f"seed-{seed}", seed=seed, rows=30)
@@ -446,6 +457,12 @@ def test_curves_agree_with_scikit_learn(rows: list[tuple[bool, int]]) -> None:
         assert (found.recall[0], found.recall[-1]) == (0, 1)
     else:
         assert math.isnan(found.average_precision)
+
+
+def test_a_label_without_any_known_answer_has_curves_of_equal_length() -> None:
+    found = detection(np.full(3, np.nan), np.array([0.1, 0.5, 0.9]))
+    assert len(found.recall) == len(found.precision) == len(found.false_positive_rate) == 1
+    assert math.isnan(found.roc_auc) and math.isnan(found.average_precision)
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=2, max_size=40))

@@ -14,7 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pointset.cli.main import app
+from pointset.cli.training_words import print_result
 from pointset.training.recipe import Recipe
+from tests.run_records import make_run
 from tests.small_training import changed, edge_counts, write_graphs
 
 runner = CliRunner()
@@ -153,6 +155,56 @@ def test_ctrl_c_says_how_to_go_on(file: Path) -> None:
     assert "Stopped after" in said and f"pointset {' '.join(words)} --resume" in said
     assert "Traceback" not in said
     assert Path("run/checkpoints/last.safetensors").exists() and not Path("run/result.json").exists()
+
+
+def test_the_report_of_half_a_run_is_replaced_at_its_end(file: Path) -> None:
+    words: list[str | Path] = [
+        "train",
+        file,
+        "trainer.epochs=1",
+        "--run-dir",
+        "run",
+        "--device",
+        "cpu",
+        "--progress",
+        "quiet",
+    ]
+    assert invoke(*words)[0] == 0
+    finished = Path("run/report.html").read_text()
+    Path("run/result.json").unlink()  # as if it had been stopped before its end
+    assert invoke("report", "run")[0] == 0
+    assert "not finished" in Path("run/report.html").read_text()
+    assert invoke(*words, "--resume")[0] == 0
+    assert "not finished" not in Path("run/report.html").read_text() and "not finished" not in finished
+
+
+def test_what_was_read_and_left_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{'C' * n}O,{n}" for n in range(1, 21)]
+    Path("mine.csv").write_text("\n".join(["smiles,size", *rows, "C1CC,3"]) + "\n")
+    small = ["trainer.epochs=1", "model.dim=8", "model.layers=1", "--device", "cpu"]
+    code, said = invoke("train", "molecules", "dataset.file=mine.csv", "--run-dir", "run", *small)
+    assert code == 0, said
+    assert "mine.csv: regression of size; 16 graphs to train, 2 to validate, 2 to test; 1 of 21 are left out" in said
+    code, said = invoke("evaluate", "run", "--file", "mine.csv")
+    assert code == 0 and "20 graphs; 1 row left out" in said
+
+
+def test_errors_have_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paper = {"metric": "mae", "value": 0.02, "std": 0.001}
+    run = make_run(
+        tmp_path / "run", result={"units": {"gap": "eV"}, "test": {"mae": 0.03, "r2": 0.9}, "expected": paper}
+    )
+    print_result(json.loads((run / "result.json").read_text()), run)
+    said = capsys.readouterr().out
+    assert "test: mae 0.0300 eV, r2 0.9000\n" in said and "mae 0.0200 ± 0.0010 eV" in said
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict"])
+def test_examples_fit_into_80_columns(command: str) -> None:
+    done = runner.invoke(app, [command, "--help"], env={"COLUMNS": "80"}, terminal_width=80)
+    below = done.output.partition("Examples")[2].splitlines()
+    assert below and not [line for line in below if line.startswith(" ") and line[1:2].islower()]
 
 
 def test_help_teaches() -> None:

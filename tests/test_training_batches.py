@@ -19,10 +19,10 @@ def batches(count: int, rank: int = 0, processes: int = 1, **trainer: Any) -> Ep
     return training_batches(sizes, sizes - 1, Recipe.from_dict(plain), rank=rank, processes=processes)
 
 
-MODES = [{}, {"similar_sizes": True}, {"memory_budget": "600kB"}]
+MODES = [{}, {"memory_budget": "600kB"}]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["plain", "similar sizes", "budget"])
+@pytest.mark.parametrize("mode", MODES, ids=["plain", "budget"])
 @given(count=st.integers(1, 40), epoch=st.integers(0, 3))
 def test_each_graph_once_in_an_epoch(mode: dict[str, Any], count: int, epoch: int) -> None:
     planned = batches(count, **mode)
@@ -32,7 +32,7 @@ def test_each_graph_once_in_an_epoch(mode: dict[str, Any], count: int, epoch: in
     assert len(drawn) == len(planned)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["plain", "similar sizes", "budget"])
+@pytest.mark.parametrize("mode", MODES, ids=["plain", "budget"])
 def test_an_epoch_goes_on_where_it_stopped(mode: dict[str, Any]) -> None:
     planned = batches(30, **mode)
     planned.start(1, 0)
@@ -56,11 +56,3 @@ def test_devices_share_each_batch(count: int, devices: int) -> None:
         assert sorted(graph for share in counting for graph in share) == sorted(batch)
         assert all(shares) and all(word.graphs == len(batch) for word in words)
         assert len(counting) == min(devices, len(batch))
-
-
-def test_similar_sizes_meet() -> None:
-    planned = batches(40, similar_sizes=True)
-    planned.start(0, 0)
-    assert all(len({graph % 4 for graph in batch}) <= 2 for batch in planned)
-    numbers = [min(graph % 4 for graph in batch) for batch in planned]
-    assert numbers != sorted(numbers)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.catalogue import benchmark_named
@@ -84,6 +86,22 @@ def test_32_graphs_are_learned_by_heart(
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     first, last = (float(rows[number].split(",")[2]) for number in (1, -1))
     assert last < 0.08 * first
+
+
+def test_the_worst_node_is_one_with_a_known_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = dataset_like(card_for(Task.MULTI_CLASS, Level.NODE), sizes=(5,) * 12)
+    classes = torch.full((60,), -1)
+    classes[::5] = 1
+    features = dataclasses.replace(graphs.features, y=classes)
+    graphs = dataclasses.replace(graphs, arrays=dataclasses.replace(graphs.arrays, features=features))
+    parts = {"train": np.arange(6), "test": np.arange(6, 12)}
+    monkeypatch.setattr("pointset.training.data._read", lambda *_: graphs.with_split(parts))
+    plain = {"name": "nodes", "dataset": {"file": "not read"}, "model": {"dim": 8, "layers": 1}}
+    recipe = Recipe.from_dict(plain | {"trainer": {"epochs": 1, "batch_size": 6, "threads": 1}})
+    train(recipe, tmp_path / "run", device="cpu", watch="quiet")
+    worst = json.loads((tmp_path / "run" / "examples.json").read_text())["worst"]
+    assert [one["values"][0]["true"] for one in worst] == ["b"] * 6
+    assert [one["error"] for one in worst] == sorted((one["error"] for one in worst), reverse=True)
 
 
 def test_folds_are_the_datasets_own(tmp_path: Path, load_small: list[dict[str, Any]]) -> None:

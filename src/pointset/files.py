@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 
 def cache_folder() -> Path:
@@ -33,6 +35,21 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Whether this process now holds an open file: until it is closed, or the process ends, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where nobody is kept out
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from pointset.cli import prediction_options as options
 from pointset.cli.messages import reported_errors
+from pointset.cli.options import Device
 from pointset.cli.prediction_run import answer_rows, check_options
 
 EXAMPLES = """
@@ -42,7 +43,7 @@ def embed(
     data_dir: options.DataDir = None,
     batch_size: options.BatchSize = 256,
     workers: options.Workers = None,
-    device: options.DeviceName = options.Device.AUTO,
+    device: options.DeviceName = Device.AUTO,
     overwrite: options.Overwrite = False,
     restart: options.Restart = False,
     quiet: options.Quiet = False,

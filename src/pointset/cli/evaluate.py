@@ -12,13 +12,14 @@ from pointset.cli.messages import load_torch, reported_errors, say
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset evaluate runs/zinc                       [dim]the test part again: the same numbers[/dim]
+  pointset evaluate runs/zinc                   [dim]the test part once more[/dim]
   pointset evaluate runs/zinc --part val
-  pointset evaluate runs/mine --file newer.csv      [dim]other data with the same targets[/dim]
+  pointset evaluate runs/mine --file newer.csv  [dim]other data, the same targets[/dim]
   pointset evaluate runs/zinc --json
 
-The test part was scored once, at the end of training. Whoever looks at it again
-and again, and chooses by it, no longer has a test.
+[bold]Mind[/bold]
+  The test part was scored once, at the end of training. Whoever looks at it
+  again and again, and chooses by it, no longer has a test.
 """
 
 
@@ -48,7 +49,7 @@ def evaluate(
         found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file)
         if as_json:
             from pointset.cli.datasets_show import print_json
-            from pointset.training.run_folder import finite
+            from pointset.training.json_files import finite
 
             print_json(finite(found))
         else:
@@ -61,8 +62,8 @@ def _print(found: dict[str, Any]) -> None:
     from pointset.cli.training_words import print_scores
 
     console = output_console()
-    whole = "all" if found["part"] == "all" else found["part"]
-    console.print(f"{printable(found['data'])}, {whole}: {counted(found['graphs'], 'graph')}")
+    left_out = f"; {counted(found['left_out'], 'row')} left out (pointset datasets check)" if found["left_out"] else ""
+    console.print(f"{printable(found['data'])}, {found['part']}: {counted(found['graphs'], 'graph')}{left_out}")
     print_scores(console, found["scores"], found["per_target"])
     recorded = found["recorded"]
     if recorded is None:

@@ -32,6 +32,14 @@ class FloatType(StrEnum):
     FLOAT32 = "float32"
 
 
+class Device(StrEnum):
+    """Where a model is computed."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
 class PlainFlags:
     """Mixed into a command: its help shows ``--json`` alone, where typer would write ``--json <bool>``."""
 

@@ -6,6 +6,7 @@ import typer
 
 from pointset.cli import prediction_options as options
 from pointset.cli.messages import reported_errors
+from pointset.cli.options import Device
 from pointset.cli.prediction_run import answer_rows, check_options
 
 EXAMPLES = """
@@ -18,8 +19,8 @@ EXAMPLES = """
 
 [bold]What comes out[/bold] in the order of the input
   the input's columns   of graph files and datasets: graph
-  predicted_TARGET      the number in the target's unit, a label's probability,
-                        or the class; then probability_CLASS for each
+  predicted_TARGET      the number in the target's unit, the probability of
+                        a label, or the class; then probability_CLASS for each
   status                ok, or why there is no answer
   Models of nodes give a row for each, counted from 0 in the column node.
 
@@ -38,7 +39,7 @@ def predict(
     data_dir: options.DataDir = None,
     batch_size: options.BatchSize = 256,
     workers: options.Workers = None,
-    device: options.DeviceName = options.Device.AUTO,
+    device: options.DeviceName = Device.AUTO,
     overwrite: options.Overwrite = False,
     restart: options.Restart = False,
     quiet: options.Quiet = False,

@@ -8,16 +8,10 @@ from typing import Annotated
 
 import typer
 
+from pointset.cli.options import Device
+
 RUN_HELP = "The folder of a run, or a bundle: a folder or a .zip."
 INPUT_HELP = "A table of SMILES, a graph file or a folder of them, or the name of a dataset."
-
-
-class Device(StrEnum):
-    """Where it is computed."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
 
 
 class LevelName(StrEnum):

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointset.cli.messages import INTERRUPTED, load_torch, reported_errors, say
+from pointset.cli.options import Device
 
 if TYPE_CHECKING:
     from pointset.training.recipe import Recipe
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset train counting-small --run-dir runs/first      [dim]a first model, in minutes[/dim]
-  pointset train zinc model.dim=96 seed=3 trainer.epochs=20 --run-dir runs/zinc
-  pointset train molecules dataset.file=my.csv dataset.targets=logS --run-dir runs/mine
-  pointset train --resume --run-dir runs/zinc             [dim]after Ctrl-C, a crash or kill -9[/dim]
-  pointset train zinc --seeds 8 --run-dir runs/zinc8      [dim]mean ± deviation[/dim]
-  pointset train mutag --folds 10 --run-dir runs/folds    [dim]cross-validation[/dim]
+  pointset train counting-small --run-dir runs/first    [dim]a model in minutes[/dim]
+  pointset train zinc model.dim=96 seed=3 trainer.epochs=20
+  pointset train molecules dataset.file=my.csv dataset.targets=logS
+  pointset train --resume --run-dir runs/zinc           [dim]after Ctrl-C, kill -9[/dim]
+  pointset train zinc --seeds 8 --run-dir runs/zinc8    [dim]mean ± deviation[/dim]
+  pointset train mutag --folds 10 --run-dir runs/folds  [dim]cross-validation[/dim]
 
 [bold]What comes out[/bold] in the run's folder
   result.json      test scores, best epoch, parameters, seconds
@@ -31,7 +32,7 @@ EXAMPLES = """
   bundle/          the model, for pointset predict and pointset.load
   metrics.csv      every epoch;  recipe.yaml  every setting, to run it again
 
-[bold]Recipes[/bold]  pointset recipes lists them; pointset recipes show NAME shows every key.
+[bold]Recipes[/bold]  pointset recipes lists them; pointset recipes show NAME: all keys.
 """
 
 
@@ -42,14 +43,6 @@ class Progress(StrEnum):
     BAR = "bar"
     PLAIN = "plain"
     QUIET = "quiet"
-
-
-class Device(StrEnum):
-    """Where it is computed."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
 
 
 def train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pointset.errors import MissingExtraError, SpecError
 from pointset.training.many_runs import Part, parts_of, train_many
 from pointset.training.recipe import Recipe
 from pointset.training.run import train
+from pointset.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,6 @@ class RunSettings:
     @property
     def is_first_process(self) -> bool:
         """Under torchrun only one of the processes speaks and writes the report."""
-        import os
-
         return os.environ.get("RANK", "0") == "0"
 
 
@@ -48,10 +48,9 @@ def run_all(recipe: Recipe, how: RunSettings, seeds: int | None, folds: int | No
 
     def train_one(part: Part) -> dict[str, Any]:
         folder = how.folder / part.name
-        begun = (folder / "recipe.yaml").exists()
         if how.is_first_process and how.progress != "quiet":
             say(f"{part.name} ({1 + parts.index(part)} of {counted(len(parts), 'run')})", style="bold")
-        return _trained(part.recipe, folder, how, resume=how.resume and begun)
+        return _trained(part.recipe, folder, how, resume=how.resume and RunFolder(folder).has_run)
 
     summary = train_many(parts, how.folder, train_one)
     if how.is_first_process:
@@ -60,6 +59,7 @@ def run_all(recipe: Recipe, how: RunSettings, seeds: int | None, folds: int | No
 
 
 def _trained(recipe: Recipe, folder: Path, how: RunSettings, *, resume: bool) -> dict[str, Any]:
+    was_finished = resume and RunFolder(folder).is_finished
     result = train(
         recipe,
         folder,
@@ -69,20 +69,20 @@ def _trained(recipe: Recipe, folder: Path, how: RunSettings, *, resume: bool) ->
         devices=how.devices,
         watch=how.progress,
     )
-    if how.is_first_process and not (folder / "report.html").exists():
+    if how.is_first_process and not (was_finished and RunFolder(folder).report.exists()):  # one of half a run is stale
         _report(lambda: _write_report(folder))
     return result
 
 
 def _check_parts_folder(how: RunSettings, parts: Sequence[Part]) -> None:
     """All of them before the first begins."""
-    begun = [part.name for part in parts if (how.folder / part.name / "recipe.yaml").exists()]
+    begun = [part.name for part in parts if RunFolder(how.folder / part.name).has_run]
     if begun and not how.resume:
         raise SpecError(
             f"{how.folder} holds runs already ({', '.join(begun[:3])}…); go on with --resume, or choose another folder "
             "with --run-dir"
         )
-    if (how.folder / "recipe.yaml").exists():
+    if RunFolder(how.folder).has_run:
         raise SpecError(f"{how.folder} is the folder of a single run; choose another with --run-dir")
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pointset.cli.console import output_console, plain_table
 from pointset.cli.messages import printable
+from pointset.reports.run_pages.words import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 COUNTED = 0.010  # the largest normalised MAE at which a model counts a substructure, after Huang et al. 2023
 _MOST_TARGETS = 20
+_IN_UNITS = ("mae", "rmse")  # metrics that are in the unit of the target
 
 
 def print_result(result: Mapping[str, Any], folder: Path) -> None:
@@ -21,15 +23,18 @@ def print_result(result: Mapping[str, Any], folder: Path) -> None:
     console = output_console()
     _print_targets(console, result, _value)
     if result["test"]:
-        scores = ", ".join(f"{_name(metric)} {_text(value)}" for metric, value in result["test"].items())
+        scores = ", ".join(
+            f"{_name(metric)} {_text(value)}{_unit(result, metric)}" for metric, value in result["test"].items()
+        )
         console.print(f"test: {scores}")
     else:
         console.print("test: there is no test part")
     _print_expected(console, result, result["test"].get(result["metric"]))
     stopped = ", stopped early" if result.get("stopped_early") else ""
+    scored = f"; the test part was scored {result['test_scored'].split(',')[0]}" if result["test"] else ""
     console.print(
         f"best epoch {result['best_epoch']} of {result['epochs']}{stopped}; {result['parameters']:,} parameters; "
-        f"{_duration(result['seconds'])}; the test part was scored {result['test_scored'].split(',')[0]}"
+        f"{duration(result['seconds'])}{scored}"
     )
     _print_places(console, folder)
 
@@ -41,7 +46,8 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     for metric, spread in summary["test"].items():
         values = ", ".join(_text(value) for value in spread["values"])
         console.print(
-            f"test {_name(metric)}: {_mean_and_deviation(spread)} over {len(summary['runs'])} runs ({values})"
+            f"test {_name(metric)}: {_mean_and_deviation(spread)}{_unit(summary, metric)} "
+            f"over {len(summary['runs'])} runs ({values})"
         )
     _print_expected(console, summary, summary["test"].get(summary["metric"], {}).get("mean"))
     _print_places(console, folder)
@@ -93,8 +99,9 @@ def _print_expected(console: Console, result: Mapping[str, Any], value: float | 
     if not expected or value is None:
         return
     deviation = "" if expected.get("std") is None else f" ± {_text(expected['std'])}"
+    unit = _unit(result, expected["metric"])
     if expected["metric"] == result["metric"]:
-        console.print(f"the paper has {_name(expected['metric'])} {_text(expected['value'])}{deviation}")
+        console.print(f"the paper has {_name(expected['metric'])} {_text(expected['value'])}{deviation}{unit}")
 
 
 def _print_places(console: Console, folder: Path) -> None:
@@ -114,6 +121,13 @@ def _mean_and_deviation(spread: Mapping[str, Any]) -> str:
     return _text(spread["mean"]) + ("" if spread["std"] is None else f" ± {_text(spread['std'])}")
 
 
+def _unit(result: Mapping[str, Any], metric: str) -> str:
+    """`` eV``, where the metric is in the targets' unit and they share one."""
+    units = set((result.get("units") or {}).values())
+    shared = units.pop() if len(units) == 1 and metric in _IN_UNITS else ""
+    return f" {printable(shared)}" if shared else ""
+
+
 def _name(metric: str) -> str:
     return metric.replace("_", " ")
 
@@ -121,15 +135,6 @@ def _name(metric: str) -> str:
 def _text(value: float | None) -> str:
     if value is None or value != value:
         return "–"
+    if abs(value) >= 1e9:
+        return f"{value:.4g}"
     return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes // 60} h {minutes % 60} min"
-        if minutes >= 60
-        else f"{minutes} min {rest} s"
-        if minutes
-        else f"{rest} s"
-    )

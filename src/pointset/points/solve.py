@@ -6,7 +6,6 @@ Results come in a fixed order, whatever the number of workers.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from pointset.errors import ConvergenceError, MatrixError, RankError
+from pointset.machine import cores
 from pointset.points.graphs import Floats, GraphArrays, Integers
 from pointset.points.matrices import AdjacencyMatrixFunction
 from pointset.points.memory import check_fits
@@ -69,7 +69,7 @@ def solve_in_order(
         return _solved(stack, matrices, rank, weighted=graphs.weights is not None)
 
     with progress_bar("Decomposing", len(graphs), show=progress) as advance:
-        for solved in _in_order(solve, stacks, workers or default_workers()):
+        for solved in _in_order(solve, stacks, workers or cores()):
             advance(len(solved.graphs))
             yield solved
 
@@ -78,11 +78,6 @@ def check_rank(rank: object) -> None:
     """Refuse what is neither None nor a positive whole number."""
     if rank is not None and (isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1):
         raise RankError(f"got rank={rank!r}; expected a whole number of at least 1, or None for all eigenpairs")
-
-
-def default_workers() -> int:
-    """As many workers as cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_sparse(num_nodes: int, rank: int | None) -> bool:

@@ -50,28 +50,7 @@ class EpochOrder(RandomSampler):
         yield from torch.randperm(self.graphs, generator=generator).tolist()
 
 
-class SimilarSizes(Sampler[list[int]]):
-    """Batches of graphs with the same (n, r) as far as possible, in random order: fewer and larger groups in each.
-
-    Which graphs of a size meet is drawn in every epoch.
-    """
-
-    def __init__(self, order: EpochOrder, batch_size: int, num_nodes: Integers, ranks: Integers):
-        self.order, self.batch_size, self.num_nodes, self.ranks = order, batch_size, num_nodes, ranks
-
-    def __iter__(self) -> Iterator[list[int]]:
-        drawn = np.array(list(self.order))
-        ordered = drawn[np.lexsort((self.ranks[drawn], self.num_nodes[drawn]))].tolist()
-        starts = range(0, len(ordered), self.batch_size)
-        generator = stream(self.order.seed, Purpose.ORDER, self.order.epoch, 1)
-        for batch in torch.randperm(len(starts), generator=generator).tolist():
-            yield ordered[starts[batch] : starts[batch] + self.batch_size]
-
-    def __len__(self) -> int:
-        return -(-self.order.graphs // self.batch_size)
-
-
-BatchesOfOrder = BatchSampler | BudgetBatchSampler | SimilarSizes
+BatchesOfOrder = BatchSampler | BudgetBatchSampler
 
 
 class EpochBatches(Sampler[list[int]]):
@@ -124,10 +103,8 @@ def training_batches(
     trainer, model = recipe.trainer, recipe.model
     order = EpochOrder(len(num_nodes), recipe.seed)
     inner: BatchesOfOrder
-    if trainer.memory_budget is None and trainer.similar_sizes:
-        inner = SimilarSizes(order, trainer.batch_size, num_nodes, ranks)
-    elif trainer.memory_budget is None:
-        inner = BatchSampler(order, trainer.batch_size, drop_last=False)
+    if trainer.memory_budget is None:
+        inner = BatchSampler(order, min(trainer.batch_size, max(order.graphs, 1)), drop_last=False)
     else:
         budget = Budget.of(
             num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers

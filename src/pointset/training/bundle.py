@@ -31,6 +31,7 @@ from pointset.training.bundle_files import (
     BundleFiles,
     write_files,
 )
+from pointset.training.json_files import finite
 from pointset.version import VERSION as PACKAGE_VERSION
 
 FORMAT = "pointset bundle"
@@ -89,7 +90,7 @@ def write_bundle(
         "weighted_edges": weighted_edges,
         "scale": content.scale_as_plain(scale),
         "molecule_reader": None if molecule_reader is None else dict(molecule_reader),
-        "about": content.notes_as_plain(dict(about or {})),
+        "about": finite(dict(about or {})),
         "weights": {"file": WEIGHTS, "sha256": hashlib.sha256(weights).hexdigest()},
     }
     try:

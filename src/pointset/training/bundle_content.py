@@ -168,15 +168,6 @@ def scale_from(place: Place) -> TargetScale | None:
     return TargetScale(torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64))
 
 
-def notes_as_plain(notes: Any) -> Plain:
-    """Notes for people; a score that is not defined (NaN) is null, as JSON has no other word for it."""
-    if isinstance(notes, Mapping):
-        return {key: notes_as_plain(value) for key, value in notes.items()}
-    if isinstance(notes, (list, tuple)):
-        return [notes_as_plain(value) for value in notes]
-    return None if isinstance(notes, float) and not math.isfinite(notes) else notes
-
-
 def reader_from(settings: Any) -> MoleculeReader:
     """The reader of SMILES with these settings; None are the defaults.
 

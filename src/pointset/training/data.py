@@ -49,8 +49,7 @@ class TrainingData:
 
     def targets(self, graphs: Integers) -> Tensor:
         """(rows, k) or (rows,) the targets of these graphs in their own units, float64 or classes."""
-        y = self._targets
-        return y[self.dataset.target_rows(graphs)]
+        return self._targets[self.dataset.target_rows(graphs)]
 
     @cached_property
     def _targets(self) -> Tensor:
@@ -80,6 +79,11 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
     _check_trainable(dataset)
     regression = dataset.card.task is Task.REGRESSION
     scale = dataset.target_scale() if regression and recipe.scale_targets else None
+    if scale is not None and not bool((scale.mean.isfinite() & scale.std.isfinite()).all()):
+        raise SpecError(
+            f"{dataset.card.name} has targets so large that their deviation is no number; expected less than 1e150. "
+            "Give them in another unit, or their logarithm"
+        )
     points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
     return TrainingData(dataset, scale, points)
 
@@ -124,7 +128,7 @@ def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | N
     try:
         dataset: Dataset = read(path, progress=progress, **options)
     except TypeError as error:
-        if "unexpected keyword" not in str(error):
+        if "unexpected keyword" not in str(error) and "multiple values" not in str(error):
             raise
         unknown = str(error).rpartition("() ")[2]
         raise SpecError(

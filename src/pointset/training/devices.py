@@ -16,6 +16,7 @@ import torch
 
 from pointset.encoders.execution import has_bfloat16_products
 from pointset.errors import SpecError
+from pointset.machine import cores
 from pointset.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -63,11 +64,6 @@ def check_device(device: str, precision: str) -> str:
             "trainer.precision=32"
         )
     return chosen
-
-
-def cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processes_here(fabric: Fabric) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from pointset.training.devices import cores
+from pointset.machine import cores
 from pointset.version import VERSION
 
 _PACKAGES = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")

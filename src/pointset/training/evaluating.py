@@ -14,10 +14,11 @@ from pointset.points.graphs import Integers
 from pointset.training.bundle import read_bundle
 from pointset.training.data import TrainingData, load_data
 from pointset.training.evaluation import outputs_for
-from pointset.training.many_runs import changed
 from pointset.training.metrics import higher_is_better, score
 from pointset.training.recipe_files import read_recipe
-from pointset.training.run_folder import RunFolder, read_json
+from pointset.training.recipe_overrides import changed
+from pointset.training.result import read_result
+from pointset.training.run_folder import RunFolder
 
 EVERYTHING = "all"
 
@@ -40,8 +41,8 @@ def evaluate(
         progress: whether to show bars; by default where there is a terminal.
 
     Returns:
-        ``part``, ``graphs``, ``metric``, ``higher_is_better``, ``scores`` and ``per_target``; for the test part also
-        ``recorded``, what the run itself had noted.
+        ``part``, ``graphs``, ``left_out`` (rows of own data that cannot be used), ``metric``, ``higher_is_better``,
+        ``scores`` and ``per_target``; for the test part also ``recorded``, what the run itself had noted.
 
     Raises:
         MissingDataError: there is no finished run, or its data is nowhere.
@@ -56,7 +57,7 @@ def evaluate(
         raise SpecError(f"got part {part!r}; expected one of {', '.join(known)}{did_you_mean(str(part), known)}")
     recipe = read_recipe(folder.recipe)
     if file is not None:
-        recipe = changed(recipe, **{"dataset.name": None, "dataset.file": str(file), "dataset.fold": None})
+        recipe = changed(recipe, {"dataset.name": None, "dataset.file": str(file), "dataset.fold": None})
         part = EVERYTHING
     bundle = read_bundle(folder.bundle)
     data = load_data(recipe, data_dir, progress=progress)
@@ -65,12 +66,13 @@ def evaluate(
     outputs = outputs_for(bundle.model, data, graphs, dtype=next(bundle.model.parameters()).dtype)
     restored = outputs if bundle.scale is None else bundle.scale.restore(outputs)
     scores = score(restored, data.targets(graphs), data.card, bundle.scale)
-    recorded = read_json(folder.result)
+    recorded = read_result(folder.result)
     return {
         "run": str(folder.path),
         "data": str(file) if file is not None else data.card.name,
         "part": part,
         "graphs": len(graphs),
+        "left_out": len(data.dataset.rejected),
         "metric": recorded["metric"],
         "higher_is_better": higher_is_better(recorded["metric"]),
         "scores": scores.overall,

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pointset.datasets.card import Level, Task
+from pointset.datasets.card import Card, Level, Task
 from pointset.encoders.model import PointModel
-from pointset.points.graphs import Integers
+from pointset.points.graphs import Floats, Integers
 from pointset.specs import Categories
 from pointset.training.data import TrainingData
-from pointset.training.prediction_table import answers
+from pointset.training.prediction.answers import answers
 
 _WORST = 6
 _FUNCTION_GRAPHS = 24  # whose eigenvalues the functions are shown at
@@ -72,59 +72,52 @@ def _attention(model: PointModel, data: TrainingData, graph: int) -> dict[str, A
 
 
 def _worst(data: TrainingData, graphs: Integers, outputs: Tensor) -> list[dict[str, Any]]:
-    """The graphs with the largest error; of nodes, the mean over a graph counts."""
-    errors = _errors(data, graphs, outputs)
-    rows = np.cumsum(_row_counts(data, graphs))
-    order = np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable")
-    chosen = [at for at in order.tolist() if data.points.num_nodes[graphs[at]] <= _LARGEST_DRAWN and errors[at] >= 0]
+    """The graphs with the largest error; of nodes, the mean over a graph counts, and its worst node is shown."""
+    targets, predicted = data.targets(graphs), answers(outputs, data.card.task)
+    errors = _errors(data, targets, predicted)  # (rows,)
+    nodes = data.points.num_nodes[graphs]
+    counts = nodes if data.card.level is Level.NODE else np.ones_like(nodes)  # rows of each graph
+    means = _means(errors, counts)
+    order = np.argsort(-np.nan_to_num(means, nan=-1.0), kind="stable")
+    chosen = [at for at in order.tolist() if nodes[at] <= _LARGEST_DRAWN and means[at] >= 0][:_WORST]
+    starts = np.cumsum(counts) - counts
+    shown = [starts[at] + np.nan_to_num(errors[starts[at] :][: counts[at]], nan=-1.0).argmax() for at in chosen]
     return [
         {
             "graph": _drawn(data, int(graphs[at])),
             "position": int(graphs[at]),
-            "error": float(errors[at]),
-            "values": _values(data, graphs, outputs, at, rows),
+            "error": float(means[at]),
+            "values": _values(data.card, targets[row], predicted[row]),
         }
-        for at in chosen[:_WORST]
+        for at, row in zip(chosen, shown, strict=True)
     ]
 
 
-def _errors(data: TrainingData, graphs: Integers, outputs: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(G,) |error| in standard deviations for numbers, 1 − p of the truth for classes; NaN where nothing is known."""
-    targets, task = data.targets(graphs), data.card.task
-    predicted = answers(outputs, task)
-    if task is Task.MULTI_CLASS:
-        known = targets.clamp(min=0)
-        error = 1 - predicted.gather(1, known[:, None])
-        error[targets < 0] = torch.nan
-    else:
-        error = (predicted - targets).abs()
-        if data.scale is not None:
-            error = error / data.scale.std
-    of_rows = error.nanmean(1)
-    if data.card.level is Level.GRAPH:
-        return of_rows.numpy()
-    blocks = torch.split(of_rows, _row_counts(data, graphs).tolist())
-    return np.array([float(block.nanmean()) if len(block) else np.nan for block in blocks])
+def _errors(data: TrainingData, targets: Tensor, predicted: Tensor) -> Floats:
+    """(rows,) |error| in standard deviations for numbers, 1 − p of the truth for classes; NaN: nothing is known."""
+    if data.card.task is Task.MULTI_CLASS:
+        of_truth = predicted.gather(1, targets.clamp(min=0)[:, None])[:, 0]
+        return torch.where(targets < 0, torch.nan, 1 - of_truth).numpy()
+    error = (predicted - targets).abs()
+    return (error if data.scale is None else error / data.scale.std).nanmean(1).numpy()
 
 
-def _values(data: TrainingData, graphs: Integers, outputs: Tensor, at: int, ends: Integers) -> list[dict[str, Any]]:
-    """True and predicted values of one graph; of its worst node where targets belong to nodes."""
-    count = int(_row_counts(data, graphs)[at])
-    rows = slice(int(ends[at]) - count, int(ends[at]))
-    targets, predicted = data.targets(graphs)[rows], answers(outputs, data.card.task)[rows]
-    card = data.card
+def _means(errors: Floats, counts: Integers) -> Floats:
+    """(rows,) → (G,) the mean over the known rows of each graph, which has ``counts`` of them; NaN without any."""
+    graph = np.repeat(np.arange(len(counts)), counts)
+    known = ~np.isnan(errors)
+    sums = np.bincount(graph[known], weights=errors[known], minlength=len(counts))
+    with np.errstate(invalid="ignore"):
+        return sums / np.bincount(graph[known], minlength=len(counts))
+
+
+def _values(card: Card, targets: Tensor, predicted: Tensor) -> list[dict[str, Any]]:
+    """True and predicted values of one row: () and (classes,), otherwise (k,) each."""
     if card.task is Task.MULTI_CLASS:
-        row = int((1 - predicted.gather(1, targets.clamp(min=0)[:, None])).argmax())
-        true, guess = int(targets[row]), int(predicted[row].argmax())
-        named = {"true": card.classes[true] if true >= 0 else None, "predicted": card.classes[guess]}
-        return [{"target": card.target_names[0], **named}]
-    row = int((predicted - targets).abs().nan_to_num(-1.0).amax(1).argmax())
-    pairs = zip(card.target_names, targets[row].tolist(), predicted[row].tolist(), strict=True)
-    return [{"target": name, "true": true, "predicted": guess} for name, true, guess in pairs]
-
-
-def _row_counts(data: TrainingData, graphs: Integers) -> Integers:
-    return data.points.num_nodes[graphs] if data.card.level is Level.NODE else np.ones(len(graphs), dtype=np.int64)
+        true, guess = card.classes[int(targets)], card.classes[int(predicted.argmax())]
+        return [{"target": card.target_names[0], "true": true, "predicted": guess}]
+    rows = zip(card.target_names, targets.tolist(), predicted.tolist(), strict=True)
+    return [{"target": name, "true": true, "predicted": guess} for name, true, guess in rows]
 
 
 def _drawn(data: TrainingData, graph: int) -> dict[str, Any]:
@@ -152,4 +145,4 @@ def _labels(data: TrainingData, graph: int) -> list[str] | None:
 
 def _rounded(tensor: Tensor) -> Any:
     """Nested lists with few digits: the file is to be looked at, not computed with."""
-    return np.array(tensor.to(torch.float64).numpy()).round(_DIGITS).tolist()
+    return tensor.to(torch.float64).numpy().round(_DIGITS).tolist()

@@ -10,9 +10,12 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError
+from pointset.points.graphs import Integers
 from pointset.training.batches import training_batches
 from pointset.training.checkpoint import Checkpoint, State, save_checkpoint, weights_of
 from pointset.training.data import TrainingData
@@ -184,15 +187,13 @@ class Fitting:
         graphs = self.data.part("val")
         if not len(graphs):
             return Scores({}, {})
-        outputs = outputs_for(
-            self.learner.evaluated,
-            self.data,
-            graphs,
-            dtype=self.dtype,
-            rank=self.fabric.global_rank,
-            processes=self.fabric.world_size,
-        )
-        return score(self.data.restored(outputs), self.data.targets(graphs), self.data.card, self.data.scale)
+        return score(self.predictions(graphs), self.data.targets(graphs), self.data.card, self.data.scale)
+
+    def predictions(self, graphs: Integers) -> Tensor:
+        """(rows, k) float64 of the model that counts: numbers in the targets' own units, or logits."""
+        share = {"rank": self.fabric.global_rank, "processes": self.fabric.world_size}
+        outputs = outputs_for(self.learner.evaluated, self.data, graphs, dtype=self.dtype, **share)
+        return self.data.restored(outputs)
 
     def _is_better(self, value: float) -> bool:
         if math.isnan(value):

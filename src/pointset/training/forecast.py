@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
+from pointset.datasets.card import Card
 from pointset.points.memory import check_fits, training_bytes
-from pointset.training.data import TrainingData
+from pointset.training.data import TrainingData, build_model
 from pointset.training.recipe import Recipe
+from pointset.training.recipe_overrides import changed
 
 _ROOM_FOR_RECORDS = 20_000_000  # bytes of metrics, predictions, report
-_ONE_LAYER_AT_A_TIME = 2  # layers whose activations are alive with checkpointing, besides the coordinates of the rest
+_LIVE_LAYERS = 2  # with checkpointing: one layer's activations, and the coordinates of the rest
 
 
 def check_memory(recipe: Recipe, data: TrainingData) -> None:
@@ -18,10 +21,11 @@ def check_memory(recipe: Recipe, data: TrainingData) -> None:
     Raises:
         MemoryForecastError: it would not.
     """
+    _check_weights(recipe, data.card)
     if recipe.trainer.memory_budget is not None:
         return  # batches are planned by it, and a graph beyond it is refused by name
     graphs = data.part("train")
-    layers = min(recipe.model.layers, _ONE_LAYER_AT_A_TIME) if recipe.trainer.checkpointing else recipe.model.layers
+    layers = min(recipe.model.layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else recipe.model.layers
     sizes = training_bytes(
         data.points.num_nodes[graphs], data.points.ranks[graphs], dim=recipe.model.dim, layers=layers
     )
@@ -33,6 +37,24 @@ def check_memory(recipe: Recipe, data: TrainingData) -> None:
         "Lower trainer.batch_size, set trainer.memory_budget=4GB (as many graphs as fit make a batch), or "
         "trainer.checkpointing=true",
     )
+
+
+def _check_weights(recipe: Recipe, card: Card) -> None:
+    """Weights, gradients, two moments, the average and the best ones, counted without making any (device meta)."""
+    one_layer, two_layers = (
+        _parameters(changed(recipe, {"model.layers": layers}), card) for layers in (1, 2)
+    )  # all layers from the second on are alike
+    parameters = one_layer + (recipe.model.layers - 1) * (two_layers - one_layer)
+    check_fits(
+        float(6 * (8 if recipe.trainer.precision == "64" else 4) * parameters),
+        f"a model of {recipe.model.layers:,} layers of width {recipe.model.dim:,}, {parameters:,} parameters, needs",
+        "Lower model.dim or model.layers",
+    )
+
+
+def _parameters(recipe: Recipe, card: Card) -> int:
+    with torch.device("meta"):
+        return build_model(recipe, card).num_parameters
 
 
 def run_bytes(parameters: int, precision: str) -> int:

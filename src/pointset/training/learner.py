@@ -14,15 +14,14 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.model import PointModel
+from pointset.errors import PointsetError, SpecError
 from pointset.training.checkpoint import State, load_optimizer_state, optimizer_state
-from pointset.training.losses import geometric_mean_weights, smooth_l1_of_targets
+from pointset.training.losses import Loss, geometric_mean_weights, smooth_l1_of_targets
 from pointset.training.recipe import Recipe
 from pointset.training.seeds import Purpose, stream
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class StepResult(NamedTuple):
@@ -76,7 +75,7 @@ class Learner:
     ):
         self.fabric, self.model, self.recipe, self.loss, self.factor = fabric, model, recipe, loss, factor
         if groups is not None:
-            model.load_state_dict(groups["model"])
+            _load_weights(model, groups)
         settings, decay = recipe.optimizer, recipe.trainer.ema
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
@@ -124,13 +123,25 @@ class Learner:
             means = means * geometric_mean_weights(all_sums / all_terms.clamp(min=1))
         # DDP takes the mean of the devices' gradients; with this factor that is their sum, the gradient of the mean.
         self.fabric.backward(means.sum() * self.fabric.world_size)
-        if self.recipe.optimizer.clip is not None:
-            self.fabric.clip_gradients(self.network, self.optimizer, max_norm=self.recipe.optimizer.clip)
+        self._clip(place)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.average is not None:
             self.average.update_parameters(self.model)
         return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
+
+    def _clip(self, place: tuple[int, int]) -> None:
+        if self.recipe.optimizer.clip is None:
+            return
+        try:
+            self.fabric.clip_gradients(self.network, self.optimizer, max_norm=self.recipe.optimizer.clip)
+        except RuntimeError as error:
+            if "non-finite" not in str(error):
+                raise
+            raise PointsetError(
+                f"the gradient is no number any more in epoch {place[0] + 1}, batch {place[1] + 1}; expected one. "
+                "Lower optimizer.lr or model.noise, or use trainer.precision=32"
+            ) from None
 
     def _losses(self, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """(1,) sum and number of terms, or (k,) of each target where they are balanced."""
@@ -158,6 +169,16 @@ class Learner:
         everywhere = cast(Tensor, self.fabric.all_reduce(mine, reduce_op="sum"))
         all_sums, all_terms = everywhere[: len(sums)], everywhere[len(sums) : -1]
         return all_sums.to(sums.dtype), all_terms, bool(everywhere[-1] > 0)
+
+
+def _load_weights(model: PointModel, groups: dict[str, State]) -> None:
+    try:
+        model.load_state_dict(groups.get("model", {}))
+    except RuntimeError:  # torch lists every weight
+        raise SpecError(
+            "the checkpoint holds the weights of another model than recipe.yaml describes; expected the same. Undo the "
+            "change of model, or begin another run in another folder"
+        ) from None
 
 
 def _moving_average(model: PointModel, decay: float) -> AveragedModel:

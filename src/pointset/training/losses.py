@@ -69,8 +69,7 @@ def smooth_l1(outputs: Tensor, y: Tensor, /, *, beta: float) -> tuple[Tensor, Te
 
 def smooth_l1_of_targets(outputs: Tensor, y: Tensor, *, beta: float) -> tuple[Tensor, Tensor]:
     """As :func:`smooth_l1`, for each target by itself: (k,) sums and (k,) numbers."""
-    if outputs.dim() != 2 or outputs.shape != y.shape:
-        _known(outputs, y)  # says what is wrong
+    _check_shapes(outputs, y)
     outputs, known = _at_least_float32(outputs), ~y.isnan()
     apart = torch.where(known, outputs - torch.where(known, y, 0).to(outputs.dtype), 0)
     zero = torch.zeros_like(apart)
@@ -110,15 +109,19 @@ def cross_entropy(outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]:
 
 def _known(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The known entries of each. They are chosen before anything is computed: 0 · NaN would be NaN in the gradient."""
+    _check_shapes(outputs, y)
+    outputs, known = _at_least_float32(outputs), ~y.isnan()
+    if not bool(known.all()):  # choosing all of them would only cost time
+        outputs, y = outputs[known], y[known]
+    return outputs, y.to(outputs.dtype)
+
+
+def _check_shapes(outputs: Tensor, y: Tensor) -> None:
     if outputs.dim() != 2 or outputs.shape != y.shape:
         raise SpecError(
             f"got outputs of shape {tuple(outputs.shape)} for targets of shape {tuple(y.shape)}; "
             "expected both as (rows, targets)"
         )
-    outputs, known = _at_least_float32(outputs), ~y.isnan()
-    if not bool(known.all()):  # choosing all of them would only cost time
-        outputs, y = outputs[known], y[known]
-    return outputs, y.to(outputs.dtype)
 
 
 def _at_least_float32(outputs: Tensor) -> Tensor:

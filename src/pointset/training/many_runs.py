@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pointset.errors import SpecError
+from pointset.training.json_files import write_json
 from pointset.training.recipe import Recipe
-from pointset.training.run_folder import write_json
+from pointset.training.recipe_overrides import changed
 
 _SHARED = ("recipe", "title", "dataset", "model", "task", "level", "metric", "higher_is_better")  # by all runs
 
@@ -34,29 +35,17 @@ def parts_of(recipe: Recipe, seeds: int | None, folds: int | None) -> list[Part]
     parts = [Part("", recipe)]
     if folds is not None:
         parts = [
-            Part(f"fold-{fold}", changed(recipe, **{"dataset.fold": fold, "dataset.folds": folds}))
+            Part(f"fold-{fold}", changed(recipe, {"dataset.fold": fold, "dataset.folds": folds}))
             for fold in range(folds)
         ]
     if seeds is not None:
         numbers = range(recipe.seed, recipe.seed + seeds)
         parts = [
-            Part("-".join(filter(None, (part.name, f"seed-{seed}"))), changed(part.recipe, seed=seed))
+            Part("-".join(filter(None, (part.name, f"seed-{seed}"))), changed(part.recipe, {"seed": seed}))
             for part in parts
             for seed in numbers
         ]
     return parts
-
-
-def changed(recipe: Recipe, **values: Any) -> Recipe:
-    """The recipe with other values, by dotted key."""
-    plain = recipe.as_dict()
-    for key, value in values.items():
-        *groups, last = key.split(".")
-        place = plain
-        for group in groups:
-            place = place[group]
-        place[last] = value
-    return Recipe.from_dict(plain)
 
 
 def train_many(parts: Sequence[Part], folder: Path, train_one: Callable[[Part], Mapping[str, Any]]) -> dict[str, Any]:

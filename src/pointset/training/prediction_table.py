@@ -6,14 +6,13 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from pointset.datasets.card import Level, Task
 from pointset.files import replacing
 from pointset.points.graphs import Integers
 from pointset.training.data import TrainingData
+from pointset.training.prediction.answers import answers
 
 
 def write_predictions(path: Path, data: TrainingData, graphs: Integers, outputs: Tensor) -> None:
@@ -49,13 +48,6 @@ def write_predictions(path: Path, data: TrainingData, graphs: Integers, outputs:
             writer.writerow([*place, *row])
 
 
-def answers(outputs: Tensor, task: Task) -> Tensor:
-    """Outputs as people want them: numbers stay, logits become probabilities."""
-    if task is Task.REGRESSION:
-        return outputs
-    return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
-
-
 def _places_header(data: TrainingData) -> list[str]:
     node = ["node"] if data.card.level is Level.NODE else []
     return ["graph", *node, *(["smiles"] if data.dataset.smiles is not None else [])]
@@ -66,7 +58,7 @@ def _places(data: TrainingData, graphs: Integers) -> Iterator[Sequence[str | int
     for graph in graphs.tolist():
         text = [] if smiles is None else [smiles[graph]]
         if data.card.level is Level.NODE:
-            for node in np.arange(data.dataset.arrays.num_nodes[graph]).tolist():
+            for node in range(int(data.dataset.arrays.num_nodes[graph])):
                 yield [graph, node, *text]
         else:
             yield [graph, *text]

@@ -49,6 +49,13 @@ class ProgressRecord:
         """For JSON; floats survive exactly."""
         return dataclasses.asdict(self)
 
+    def _check(self) -> None:
+        for name in (one.name for one in dataclasses.fields(self) if one.name != "history"):
+            value, kind = getattr(self, name), type(getattr(ProgressRecord, name))
+            fits = isinstance(value, kind) or (kind is float and type(value) is int)
+            if not fits or (kind is int and value < 0):
+                raise TypeError(f"{name} is {value!r:.40}")
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ProgressRecord:
         """The inverse of :meth:`as_dict`.
@@ -57,6 +64,8 @@ class ProgressRecord:
             FileFormatError: these are no such values.
         """
         try:
-            return cls(**(values | {"history": [EpochRow(**row) for row in values["history"]]}))
+            record = cls(**(values | {"history": [EpochRow(**row) for row in values["history"]]}))
+            record._check()
+            return record
         except (TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(f"the checkpoint's record of progress is damaged ({error})") from None

@@ -42,6 +42,7 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Number = Annotated[int, Field(ge=0)]
+_MOST_PROCESSES = 1024  # beyond it systems refuse to start them, and OpenMP ends the program without a word
 _BYTES = r"^(?i:\d+(\.\d+)?\s*([KMGT]?i?B)?)$"  # 2GB, 512MiB
 
 
@@ -135,15 +136,14 @@ class Trainer(Keys):
     epochs: Count
     batch_size: Count
     memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
-    similar_sizes: bool = False
     validate_every: Count = 1
     ema: Annotated[float, Field(ge=0, lt=1)] | None = None
     patience: Count | None = None
     precision: Annotated[
         Literal["32", "64", "bf16"], BeforeValidator(lambda value: str(value) if type(value) is int else value)
     ] = "32"
-    workers: Number = 0
-    threads: Count | None = None
+    workers: Annotated[int, Field(ge=0, le=_MOST_PROCESSES)] = 0
+    threads: Annotated[int, Field(ge=1, le=_MOST_PROCESSES)] | None = None
     checkpoint_minutes: NotNegative = 1.0
     checkpointing: bool = False
     tensorboard: bool = False

@@ -50,24 +50,28 @@ def read_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
         reason = getattr(error, "strerror", None) or error
         raise MissingDataError(f"the recipe {shown(str(name_or_path))} cannot be read: {reason}") from None
     changed = overridden(values, overrides)
+    if not any(override.startswith("schedule") for override in overrides):
+        changed = _shortened(changed, values)
     if not any(override.startswith("expected") for override in overrides):
         changed = _without_stale_result(changed, values)
     try:
-        recipe = Recipe.from_dict(changed)
+        return Recipe.from_dict(changed)
     except SpecError as error:
         raise SpecError(f"{place}{error}") from None
-    touched = any(override.startswith("schedule") for override in overrides)
-    return recipe if touched else _shortened(recipe, values)
 
 
-def _shortened(recipe: Recipe, before: Mapping[str, Any]) -> Recipe:
-    """Where ``trainer.epochs=…`` leaves no room for the schedule, its parts are shortened as the epochs are."""
-    schedule, epochs, planned = recipe.schedule, recipe.trainer.epochs, _get(before.get("trainer"), "epochs")
-    needed = schedule.warmup + schedule.cosine
-    if not isinstance(planned, int) or epochs >= planned or needed < epochs:
-        return recipe
-    parts = {part: getattr(schedule, part) * epochs / planned for part in ("warmup", "cosine")}
-    return recipe.model_copy(update={"schedule": schedule.model_copy(update=parts)})
+def _shortened(values: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Where other ``trainer.epochs`` leave no room for the schedule, its parts are shortened as the epochs are."""
+    epochs, planned = _get(values.get("trainer"), "epochs"), _get(before.get("trainer"), "epochs")
+    parts = {part: _get(values.get("schedule"), part) for part in ("warmup", "cosine")}
+    known = {part: length for part, length in parts.items() if isinstance(length, int | float)}
+    if not (isinstance(epochs, int) and isinstance(planned, int) and 0 < epochs < planned):
+        return values  # nothing to shorten, or a mistake that the check of the recipe explains
+    if not known or sum(known.values()) < epochs:
+        return values
+    return values | {
+        "schedule": values["schedule"] | {part: length * epochs / planned for part, length in known.items()}
+    }
 
 
 def _values_of(name_or_path: str | Path) -> tuple[dict[str, Any], str]:
@@ -114,11 +118,14 @@ def _own(file: Path, extended: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise FileFormatError(f"{file}: got extends={other!r}; expected the name of a recipe or a YAML file")
     beside = file.parent / other
     if other not in _shipped() and Path(other).suffix.lower() in _SUFFIXES:
-        return _merged(_own(_file_at(beside), (*extended, file.resolve())), changes)
-    try:
-        return _merged(_values_of(other)[0], changes)
-    except SpecError as error:
-        raise SpecError(f"{file}: extends: {error}") from None
+        base = _own(_file_at(beside), (*extended, file.resolve()))
+    else:
+        try:
+            base = _values_of(other)[0]
+        except SpecError as error:
+            raise SpecError(f"{file}: extends: {error}") from None
+    merged = _merged(base, changes)
+    return merged if "schedule" in changes else _shortened(merged, base)
 
 
 def _read_mapping(file: Any) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from pointset.errors import FileFormatError, SpecError
+from pointset.training.recipe import Recipe
 from pointset.training.recipe_errors import shown, unknown_key
 from pointset.training.recipe_keys import choices, expectation, is_group, known_keys, takes
 from pointset.training.recipe_yaml import read_texts, read_value
@@ -20,14 +21,26 @@ def overridden(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, An
     Raises:
         SpecError: there is no such key, or a value is not written as YAML.
     """
-    changed = deepcopy(values)
+    result = deepcopy(values)
     for override in overrides:
         path, equals, text = override.partition("=")
         path, text = path.strip(), text.strip()
         if not equals or not path:
             raise SpecError(f"got {override!r}; expected key=value, such as trainer.epochs=20")
-        _set(changed, path, _value(_known(path), path, text))
-    return changed
+        _set(result, path, _value(_known(path), path, text))
+    return result
+
+
+def changed(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
+    """The recipe with other values, by dotted key: ``{"model.dim": 96}``.
+
+    Raises:
+        SpecError: there is no such key, or a value is impossible.
+    """
+    plain = recipe.as_dict()
+    for path, value in values.items():
+        _set(plain, path, value)
+    return Recipe.from_dict(plain)
 
 
 def _known(path: str) -> str | None:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import resource
 import sys
+from pathlib import Path
 from typing import Any
 
+from pointset.errors import FileFormatError
 from pointset.training.data import TrainingData
+from pointset.training.json_files import read_json
 from pointset.training.metrics import Scores, higher_is_better
 from pointset.training.progress_record import ProgressRecord
 from pointset.training.recipe import Recipe
 
+_KEPT = {  # what others rely on
+    "metric": str,
+    "test": dict,
+    "per_target": dict,
+    "model": dict,
+    "expected": dict | None,
+    "best_epoch": int,
+    "epochs": int,
+    "parameters": int,
+    "seconds": float | int,
+    "test_scored": str,
+}
 TEST_SCORED = "once, at the end, with the weights of the best epoch by validation"
 
 
@@ -57,6 +72,21 @@ def result_of(
         "split_sizes": {part: len(indices) for part, indices in data.dataset.split.items()},
         "test_scored": TEST_SCORED if test.overall else "there is no test part",
     }
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What a finished run has written.
+
+    Raises:
+        FileFormatError: it is damaged.
+    """
+    result = read_json(path)
+    missing = [key for key, kind in _KEPT.items() if key not in result or not isinstance(result[key], kind)]
+    if missing:
+        raise FileFormatError(
+            f"{path} is damaged: it has no {', '.join(missing)}. Delete it and resume the run, which writes it again"
+        )
+    return result
 
 
 def peak_memory() -> int:

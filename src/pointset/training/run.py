@@ -21,7 +21,8 @@ from pointset.training.losses import loss_for
 from pointset.training.metrics import check_metric
 from pointset.training.recipe import Recipe, check_ready
 from pointset.training.recipe_files import read_recipe
-from pointset.training.run_folder import RunFolder, check_space, read_json
+from pointset.training.result import read_result
+from pointset.training.run_folder import RunFolder, check_space
 from pointset.training.schedule import check_schedule
 from pointset.training.spawning import train_in_processes
 from pointset.training.work import work
@@ -67,7 +68,7 @@ def train(
     if resume and job.folder.has_run:
         check_same_recipe(job.folder, chosen)
         if job.folder.is_finished:
-            return read_json(job.folder.result)
+            return read_result(job.folder.result)
     with _claimed(job, resume):
         return _train(job)
 
@@ -117,6 +118,7 @@ def _claimed(job: Job, resume: bool) -> Iterator[None]:
 
 def _train(job: Job) -> dict[str, Any]:
     data = load_data(job.recipe, job.data_dir, progress=job.show_bars)
+    check_memory(job.recipe, data)
     model = build_model(job.recipe, data.card)
     _check_against_data(job, data, model)
     if job.devices > 1 and not torch.distributed.is_torchelastic_launched():
@@ -133,6 +135,5 @@ def _check_against_data(job: Job, data: TrainingData, model: PointModel) -> None
     loss_for(recipe.loss, data.card.task, recipe.smooth_l1_beta)
     if recipe.balance_targets and data.card.task is not Task.REGRESSION:
         raise SpecError(f"got balance_targets for {data.card.task.value}; expected a regression. Leave it out")
-    check_memory(recipe, data)
     check_space(job.run_dir, run_bytes(model.num_parameters, recipe.trainer.precision))
     model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here

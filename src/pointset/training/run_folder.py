@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from pointset.errors import FileFormatError, PointsetError, SpecError
-from pointset.files import replacing
+from pointset.errors import PointsetError, SpecError
+from pointset.files import try_lock
 
 _LOCK = ".lock"
 
@@ -73,9 +70,10 @@ class RunFolder:
             raise SpecError(f"{self.path} is a file; expected a folder for the run. Choose another with --run-dir")
         if self.has_run and not resume:
             state = "a finished run" if self.is_finished else "a run that is not finished"
+            go_on = "" if self.is_finished else ", or go on with --resume"
             raise SpecError(
-                f"{self.path} holds {state} already; two runs never share a folder. Choose another with --run-dir, or "
-                "go on with --resume"
+                f"{self.path} holds {state} already; two runs never share a folder. "
+                f"Choose another with --run-dir{go_on}"
             )
         if not self.has_run and self.path.is_dir():
             others = [item.name for item in self.path.iterdir() if item.name not in (_LOCK, "checkpoints")]
@@ -84,28 +82,6 @@ class RunFolder:
                     f"{self.path} holds other files ({', '.join(sorted(others)[:3])}…) and no run; "
                     "expected an empty or a new folder. Choose another with --run-dir"
                 )
-
-
-def write_json(path: Path, content: Any) -> None:
-    """For programs and people; whole or not at all. What is no number (NaN) becomes null."""
-    with replacing(path) as temporary:
-        text = json.dumps(finite(content), indent=1, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A file that :func:`write_json` wrote.
-
-    Raises:
-        FileFormatError: it is damaged.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileFormatError(f"{path} is damaged ({error})") from None
-    if not isinstance(content, dict):
-        raise FileFormatError(f"{path} is damaged; expected an object")
-    return content
 
 
 def check_space(folder: Path, needed: int) -> None:
@@ -122,34 +98,17 @@ def check_space(folder: Path, needed: int) -> None:
         )
 
 
-def finite(content: Any) -> Any:
-    """The same with None for what is no number (NaN), which JSON does not have."""
-    if isinstance(content, dict):
-        return {key: finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [finite(value) for value in content]
-    if isinstance(content, float) and content != content:
-        return None
-    return content
-
-
 @contextmanager
 def _held(lock: Path, folder: Path) -> Iterator[None]:
-    """Held until the process ends, however it ends: the system lets go of the lock of a killed process."""
-    import fcntl
-
+    """No other process is inside at the same time; the file says which one is, for the message to the others."""
     with lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
+        if not try_lock(file):
             file.seek(0)
             who = file.read().strip()
             raise PointsetError(
                 f"another process{f' ({who})' if who else ''} trains in {folder}; two runs never share a folder. "
                 "Choose another with --run-dir"
-            ) from None
+            )
         file.seek(0)
         file.truncate()
         file.write(f"process {os.getpid()}")

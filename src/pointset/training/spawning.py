@@ -19,7 +19,7 @@ from pointset.errors import PointsetError
 from pointset.training.devices import make_fabric, threads_for
 from pointset.training.interruption import TrainingStopped
 from pointset.training.job import Job
-from pointset.training.run_folder import read_json
+from pointset.training.json_files import read_json
 from pointset.training.work import work
 
 

@@ -12,17 +12,18 @@ from pointset.files import replacing
 from pointset.training.bundle import write_bundle
 from pointset.training.checkpoint import read_checkpoint
 from pointset.training.data import TrainingData, build_model, load_data
+from pointset.training.data_words import data_in_words
 from pointset.training.devices import processes_here, thread_count, threads_for
 from pointset.training.environment import environment
-from pointset.training.evaluation import outputs_for
 from pointset.training.examples import examples_of
 from pointset.training.fitting import Fitting
 from pointset.training.job import Job
+from pointset.training.json_files import read_json, write_json
 from pointset.training.metrics import Scores, score
 from pointset.training.prediction_table import write_predictions
 from pointset.training.recipe import Recipe
 from pointset.training.result import result_of
-from pointset.training.run_folder import read_json, write_json
+from pointset.training.same_beginning import check_same_beginning, recipe_digest
 from pointset.training.watching import watcher_for
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def work(fabric: Fabric, job: Job, data: TrainingData | None = None) -> dict[str
         data = load_data(job.recipe, job.data_dir, progress=False)
     folder, first = job.folder, fabric.is_global_zero
     threads = threads_for(job.recipe, processes_here(fabric))
-    if first and not folder.has_run:
+    if folder.has_run:
+        check_same_beginning(folder, job.recipe, data.dataset)
+    elif first:
         _write_beginning(job, data, fabric, threads)
     fabric.barrier()
     checkpoint = read_checkpoint(folder.last_checkpoint) if folder.last_checkpoint.exists() else None
@@ -44,6 +47,7 @@ def work(fabric: Fabric, job: Job, data: TrainingData | None = None) -> dict[str
     with thread_count(threads):
         model = build_model(job.recipe, data.card)
         fitting = Fitting(fabric, model, data, job.recipe, folder, watcher, checkpoint)
+        watcher.say(data_in_words(data))
         fitting.run()
         return _finish(fitting)
 
@@ -54,6 +58,7 @@ def _write_beginning(job: Job, data: TrainingData, fabric: Fabric, threads: int)
     about = environment(device=fabric.device.type, processes=fabric.world_size, threads=threads)
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
+    about["recipe_sha256"] = recipe_digest(job.recipe)
     write_json(folder.environment, about)
     save_split(folder.split, dataset.split, count=len(dataset), made_by=dataset.card.split)
     with replacing(folder.recipe) as temporary:
@@ -65,8 +70,7 @@ def _finish(fitting: Fitting) -> dict[str, Any]:
     fabric, data, recipe, folder = fitting.fabric, fitting.data, fitting.recipe, fitting.folder
     model = fitting.best_model()
     graphs = data.part("test")
-    share = {"rank": fabric.global_rank, "processes": fabric.world_size}
-    outputs = data.restored(outputs_for(model, data, graphs, dtype=fitting.dtype, **share))
+    outputs = fitting.predictions(graphs)
     test = score(outputs, data.targets(graphs), data.card, data.scale) if len(graphs) else Scores({}, {})
     result = result_of(recipe, data, fitting.progress, fitting.metric, test, model.num_parameters)
     if not fabric.is_global_zero:

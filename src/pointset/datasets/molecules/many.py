@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import TypeVar
 from pointset.datasets.molecules.molecule import MoleculeError
 from pointset.datasets.molecules.rdkit_guard import require_rdkit
 from pointset.errors import PointsetError
+from pointset.machine import cores
 from pointset.progress import progress_bar
 
 Result = TypeVar("Result")
@@ -69,8 +69,7 @@ def _choose_workers(number: int, workers: int | None) -> int:
         return workers
     if current_process().daemon:  # inside a worker of somebody else's, which may have none of its own
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, number // _WORTH_ANOTHER_PROCESS))
+    return max(1, min(cores(), number // _WORTH_ANOTHER_PROCESS))
 
 
 def read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Result | Unreadable]:

@@ -42,13 +42,13 @@ def comparison_page(runs: Sequence[RunRecord], several: SeveralResult | None) ->
 
 
 def best_experiment(found: Comparison) -> Experiment | None:
-    """The one with the best mean test score, where there is a choice and all have the same metric."""
+    """The one with the best mean test score, where there is a choice and all have the same metric and test split."""
     metric = found.metric
     if metric is None or len(found.experiments) < 2:
         return None
     means = [(mean_and_std(one.values(metric))[0], one) for one in found.experiments]
     scored = [(mean, one) for mean, one in means if mean is not None]
-    if len(scored) < 2 or len({run.result.dataset.name for run in found.runs if run.result is not None}) > 1:
+    if len(scored) < 2 or found.other_graphs:
         return None
     sign = -1 if higher_is_better(metric) else 1
     return min(scored, key=lambda pair: sign * pair[0])[1]
@@ -76,6 +76,8 @@ def _lead(found: Comparison, best: Experiment | None, missing: int) -> str:
         text = f"{count(len(runs), 'run')} of {count(len(found.experiments), 'recipe')}."
         if found.metric is None:
             text += " They are scored by different metrics, so no order is given."
+        elif found.other_graphs:
+            text += f" They are tested on different graphs ({', '.join(found.other_graphs)}), so no order is given."
         if best is not None and found.metric is not None:
             text += f" {best.name} has the best test {metric}: {with_spread(*mean_and_std(best.values(found.metric)))}."
     unfinished = sum(run.result is None for run in runs) + missing

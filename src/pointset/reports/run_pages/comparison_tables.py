@@ -14,23 +14,15 @@ _MOST_COLUMNS = 5  # of changed settings; more stand together in one
 def experiment_table(found: Comparison, best: Experiment | None) -> Table:
     """A row for each recipe: mean ± standard deviation over its seeds or folds."""
     metric = found.metric
+    in_paper = any(one.expected is not None for one in found.experiments)
     rows = []
     for one in found.experiments:
         score = with_spread(*mean_and_std(one.values(metric))) if metric is not None else _own_scores(one)
-        paper = one.expected
-        rows.append(
-            [
-                Cell(one.name),
-                Cell(_finished(one)),
-                Cell(score, "good" if one is best else ""),
-                Cell(f"{metric_name(paper.metric)} {with_spread(paper.value, paper.std)}" if paper is not None else ""),
-                Cell(_parameters(one.runs[0])),
-            ]
-        )
+        row = [Cell(one.name), Cell(_finished(one)), Cell(score, "good" if one is best else "")]
+        rows.append([*row, *([_paper(one)] if in_paper else []), Cell(_parameters(one.runs[0]))])
     head = f"test {metric_name(metric)}" if metric is not None else "test"
-    return Table(
-        ["recipe", "runs", head, "paper", "parameters"], rows, "Mean ± standard deviation over seeds or folds."
-    )
+    heads = ["recipe", "runs", head, *(["paper"] if in_paper else []), "parameters"]
+    return Table(heads, rows, "Mean ± standard deviation over seeds or folds.")
 
 
 def run_table(found: Comparison) -> Table:
@@ -64,6 +56,11 @@ def target_comparison(found: Comparison) -> Table | None:
         rows.append([Cell(target), *map(Cell, spreads), *([Cell(number((paper or {}).get(target)))] if paper else [])])
     head = ["target", *(one.name for one in found.experiments), *(["paper"] if paper else [])]
     return Table(head, rows, f"Test {metric_name(metric)}, mean ± standard deviation over seeds or folds.")
+
+
+def _paper(one: Experiment) -> Cell:
+    paper = one.expected
+    return Cell("" if paper is None else f"{metric_name(paper.metric)} {with_spread(paper.value, paper.std)}")
 
 
 def _finished(one: Experiment) -> str:

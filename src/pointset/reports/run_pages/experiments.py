@@ -14,6 +14,7 @@ from pointset.reports.run_pages.record import RunRecord
 
 _NOT_SETTINGS = ("name", "title", "expected")  # of the recipe: what it is called, and what the paper says
 _OF_ONE_RUN = ("seed", "dataset.fold")  # keys in which the runs of one experiment differ
+_OF_THE_SPLIT = ("dataset.name", "dataset.file", "dataset.folds", "dataset.options.split", "dataset.options.seed")
 _STYLES = 8  # colours of the style sheet
 
 
@@ -49,6 +50,11 @@ class Comparison(NamedTuple):
     metric: str | None  # that all runs are scored by; None where they differ
 
     @property
+    def other_graphs(self) -> list[str]:
+        """The changed keys with which other graphs are in the test split: its scores say nothing about an order."""
+        return [key for key in self.changed if key in _OF_THE_SPLIT]
+
+    @property
     def runs(self) -> list[RunRecord]:
         """All of them, experiment by experiment."""
         return [run for one in self.experiments for run in one.runs]
@@ -82,7 +88,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         if not prefix and key in _NOT_SETTINGS:
             continue
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             found |= flat(value, f"{prefix}{key}.")
         else:
             found[f"{prefix}{key}"] = value

@@ -62,7 +62,7 @@ def detection(true: Floats, probability: Floats) -> Detection:
         negatives=negatives,
         false_positive_rate=false_alarms,
         recall=recall,
-        precision=np.concatenate([precision[:1], precision]),
+        precision=np.concatenate([precision[:1] if len(precision) else [np.nan], precision]),
         roc_auc=float(np.trapezoid(recall, false_alarms)) if both else np.nan,
         average_precision=float((np.diff(recall) * precision).sum()) if positives else np.nan,
     )

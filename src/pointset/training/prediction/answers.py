@@ -13,15 +13,20 @@ from pointset.encoders.readout import Level, pooled
 from pointset.training.prediction.engine import Answer
 
 
+def answers(outputs: Tensor, task: Task) -> Tensor:
+    """(rows, k) → (rows, k): numbers stay, logits become probabilities."""
+    if task is Task.REGRESSION:
+        return outputs
+    return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
+
+
 def predictions(model: PointModel, task: Task, scale: TargetScale | None) -> Answer:
     """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
 
     def rows(batch: PointBatch) -> Tensor:
         with torch.inference_mode():
             outputs: Tensor = model(batch).to("cpu", torch.float64)
-        if task is Task.REGRESSION:
-            return outputs if scale is None else scale.restore(outputs)
-        return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
+        return answers(outputs if scale is None else scale.restore(outputs), task)
 
     return Answer(rows, model.readout.level == "node", torch.float64)
 

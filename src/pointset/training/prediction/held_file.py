@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from io import BufferedRandom
 from pathlib import Path
 
 from pointset.errors import PointsetError
+from pointset.files import try_lock
 
 
 def open_held(path: Path, what: Path) -> BufferedRandom:
@@ -23,7 +23,8 @@ def open_held(path: Path, what: Path) -> BufferedRandom:
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:
-            _lock(file, what)
+            if not try_lock(file):
+                raise PointsetError(f"another process is writing {what}; wait for it, or choose another output")
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
         except FileNotFoundError:
@@ -32,17 +33,3 @@ def open_held(path: Path, what: Path) -> BufferedRandom:
             file.close()
             raise
         file.close()  # the one who held it renamed or removed it just now: this is not the file at the path
-
-
-def _lock(file: BufferedRandom, what: Path) -> None:
-    """The system lets go of the lock of a killed process."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        raise PointsetError(f"another process is writing {what}; wait for it, or choose another output") from None

@@ -18,7 +18,7 @@ import torch
 
 from pointset.datasets.molecules.kinds import ReadMolecule
 from pointset.datasets.molecules.many import Unreadable, end_at_ctrl_c, main_left_alone, read_chunk
-from pointset.points.solve import default_workers
+from pointset.machine import cores
 
 Texts = Sequence[str]
 Read = list[Any]  # Molecule or Unreadable for each text
@@ -32,14 +32,14 @@ def workers_for(count: int) -> int:
     """Processes that are worth their start for so many SMILES; 0 where this process reads them as fast."""
     if current_process().daemon:  # inside a worker of somebody else's, which may have none of its own
         return 0
-    return min(max(default_workers() // 2, 1), count // _WORTH_A_PROCESS)  # half of the cores are for the model
+    return min(max(cores() // 2, 1), count // _WORTH_A_PROCESS)  # half of the cores are for the model
 
 
 @contextmanager
 def threads_beside(workers: int) -> Iterator[None]:
     """Threads of this process and other processes together must not exceed the cores, else they fight."""
     before = torch.get_num_threads()
-    torch.set_num_threads(max(1, min(before, default_workers() - workers)))
+    torch.set_num_threads(max(1, min(before, cores() - workers)))
     try:
         yield
     finally:
