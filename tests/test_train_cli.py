@@ -56,6 +56,12 @@ def test_without_run_dir_a_new_folder_is_taken(file: Path) -> None:
     assert sorted(path.name for path in Path("runs").iterdir()) == ["small", "small-2"]
 
 
+def test_a_recipes_name_does_not_lead_out_of_runs(file: Path) -> None:
+    from pointset.cli.train import _free_folder
+
+    assert _free_folder("../../x") == Path("runs/x") and _free_folder("..") == Path("runs/run")
+
+
 def test_several_seeds_are_averaged_and_resumed(file: Path) -> None:
     words: list[str | Path] = [
         "train",

@@ -270,7 +270,7 @@ def test_killed_at_ten_random_moments_it_ends_at_the_same_weights(recipe: Recipe
 class TestFolders:
     def test_two_runs_never_share_a_folder(self, recipe: Recipe, tmp_path: Path) -> None:
         run(recipe, tmp_path / "run")
-        with pytest.raises(SpecError, match=r"finished run already.*--resume"):
+        with pytest.raises(SpecError, match=r"finished run already.*--run-dir"):
             run(recipe, tmp_path / "run")
 
     def test_a_finished_run_is_not_trained_again(self, recipe: Recipe, tmp_path: Path) -> None:

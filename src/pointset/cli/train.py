@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from enum import StrEnum
@@ -109,7 +110,8 @@ def _recipe(name: str | None, settings: list[str], run_dir: Path | None, resume:
 
 
 def _free_folder(name: str) -> Path:
-    """runs/NAME, or runs/NAME-2, -3, … where that is taken."""
+    """runs/NAME, or runs/NAME-2, -3, … where that is taken; always inside of runs, whatever the recipe is called."""
+    name = re.sub(r"[^\w-]+", "-", name).strip("-") or "run"
     base = Path("runs") / name
     number = 1
     folder = base

@@ -21,9 +21,12 @@ def check_memory(recipe: Recipe, data: TrainingData) -> None:
     Raises:
         MemoryForecastError: it would not.
     """
+    if recipe.trainer.memory_budget is None:  # else batches are planned by it, and a graph beyond it is refused by name
+        _check_batch(recipe, data)
     _check_weights(recipe, data.card)
-    if recipe.trainer.memory_budget is not None:
-        return  # batches are planned by it, and a graph beyond it is refused by name
+
+
+def _check_batch(recipe: Recipe, data: TrainingData) -> None:
     graphs = data.part("train")
     layers = min(recipe.model.layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else recipe.model.layers
     sizes = training_bytes(
