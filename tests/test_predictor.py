@@ -215,7 +215,7 @@ def test_it_says_what_it_is(tmp_path: Path) -> None:
     card = molecule_card()
     write_bundle(tmp_path / "model", model_of(card), card, about={"recipe": "mine"})
     model = load(tmp_path / "model")
-    assert repr(model).startswith("Predictor(regression of molecules: logS (eV); pst, 2 layers of 6, ")
+    assert repr(model).startswith("Predictor(regression of molecules: logS (eV); pst, 2 × 6, ")
     assert repr(model).endswith("trained on Small data)")
     assert model.target_names == ("logS",) and model.classes == () and model.about == {"recipe": "mine"}
     assert "3 classes of colour" in repr(predictor_of(card_of(Task.MULTI_CLASS, names=("colour",))))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,3 +30,8 @@ def plain_table(console: Console) -> Table:
 
     padding = (0, 1 if console.width >= _SPACIOUS else 0, 0, 0)
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, header_style="bold")
+
+
+def print_json(content: Any) -> None:
+    """For programs, on stdout."""
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))

@@ -64,7 +64,7 @@ def datasets(context: typer.Context, data_dir: DataDir = None, as_json: AsJson =
             raise typer.BadParameter(f"put the options behind {context.invoked_subcommand!r}")
         return
     with reported_errors():
-        from pointset.cli.datasets_show import print_json
+        from pointset.cli.console import print_json
         from pointset.cli.datasets_table import listed, show_list
 
         entries = listed(data_dir)
@@ -103,7 +103,8 @@ def show(
     Without its files, the card is printed and how to get them.
     """
     with reported_errors():
-        from pointset.cli.datasets_show import described, print_json, show_dataset
+        from pointset.cli.console import print_json
+        from pointset.cli.datasets_show import described, show_dataset
 
         benchmark = _benchmark(name)
         wanted = _numbers(context, graphs)
@@ -154,7 +155,7 @@ def verify(
     with reported_errors():
         if bool(names) == every:
             raise typer.BadParameter("name datasets, or give --all", param_hint="NAME")
-        from pointset.cli.datasets_show import print_json
+        from pointset.cli.console import print_json
         from pointset.cli.datasets_verify import verify_all
 
         chosen = [_benchmark(name) for name in dict.fromkeys(names or [])]

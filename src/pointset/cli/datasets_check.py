@@ -149,7 +149,7 @@ def _keep(path: Path | None, rejected: Sequence[Rejected], file: Path, header: b
 
 
 def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
-    from pointset.cli.datasets_show import described, print_json, show_dataset
+    from pointset.cli.console import print_json
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits import find_leaks
 

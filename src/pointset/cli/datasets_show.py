@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from pointset.cli.console import output_console
 from pointset.cli.dataset_words import metric_in_words, task_in_words
@@ -57,11 +54,6 @@ def described(benchmark: Benchmark, dataset: Dataset | None) -> dict[str, Any]:
         "sha256": list(dataset.provenance.sha256),
         "statistics": statistics_of(dataset).as_dict(),
     }
-
-
-def print_json(content: Any) -> None:
-    """For programs, on stdout."""
-    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _print_card(console: Console, card: Card, benchmark: Benchmark) -> None:

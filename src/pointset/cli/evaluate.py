@@ -48,7 +48,7 @@ def evaluate(
 
         found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file)
         if as_json:
-            from pointset.cli.datasets_show import print_json
+            from pointset.cli.console import print_json
             from pointset.training.json_files import finite
 
             print_json(finite(found))

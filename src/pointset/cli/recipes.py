@@ -73,7 +73,7 @@ def show(
 ) -> None:
     """Print every setting of a recipe as YAML, and what the paper reports for it."""
     with reported_errors():
-        from pointset.cli.datasets_show import print_json
+        from pointset.cli.console import print_json
         from pointset.cli.recipes_table import remarks
         from pointset.training.recipe_files import read_recipe
 
@@ -88,7 +88,7 @@ def show(
 
 def _print_list(word: str, as_json: bool) -> None:
     with reported_errors():
-        from pointset.cli.datasets_show import print_json
+        from pointset.cli.console import print_json
         from pointset.cli.recipes_table import listed, show_list, summary
 
         chosen = listed(word)

@@ -39,7 +39,7 @@ def save_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], prog
         for group, state in groups.items()
         for name, tensor in state.items()
     }
-    note = {"version": _VERSION, "progress": progress.as_dict(), "sha256": _digest(tensors)}
+    note = {"version": _VERSION, "progress": progress.as_dict(), "sha256": _digest(tensors, progress)}
     try:
         with replacing(path) as temporary:
             save_file(tensors, temporary, metadata={_NOTE: json.dumps(note)})
@@ -66,13 +66,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
             raise FileFormatError(
                 f"{path} was written by a newer pointset; expected version {_VERSION}. Update pointset"
             )
-        if note["sha256"] != _digest(tensors):
+        progress = ProgressRecord.from_dict(note["progress"])
+        if note["sha256"] != _digest(tensors, progress):
             raise FileFormatError(f"{path} does not match its checksum; start the run anew in another folder")
         groups: dict[str, State] = {}
         for name, tensor in tensors.items():
             group, _, key = name.partition("/")
             groups.setdefault(group, {})[key] = tensor
-        return Checkpoint(groups, ProgressRecord.from_dict(note["progress"]))
+        return Checkpoint(groups, progress)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileFormatError):
             raise
@@ -101,8 +102,8 @@ def weights_of(module: nn.Module) -> State:
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _digest(tensors: Mapping[str, Tensor], progress: ProgressRecord) -> str:
+    digest = hashlib.sha256(json.dumps(progress.as_dict(), sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())

@@ -71,12 +71,11 @@ class Predictor:
         card, settings = self.card, self.model.settings
         units = ", ".join(target.label for target in card.targets[:4]) + (", …" if len(card.targets) > 4 else "")
         what = f"{len(card.classes)} classes of {units}" if card.classes else units
-        made_of = f"{settings.preset}, {settings.layers} layers of {settings.dim}" if settings else "its own parts"
-        count = sum(parameter.numel() for parameter in self.model.parameters())
+        made_of = f"{settings.preset}, {settings.layers} × {settings.dim}" if settings else "its own parts"
         of = "nodes" if card.level is Level.NODE else "molecules" if card.molecules else "graphs"
         return (
-            f"Predictor({card.task.value} of {of}: {what}; {made_of}, {count:,} parameters; trained on "
-            f"{card.title or card.name})"
+            f"Predictor({card.task.value} of {of}: {what}; {made_of}, {self.model.num_parameters:,} parameters; "
+            f"trained on {card.title or card.name})"
         )
 
     def predict(
