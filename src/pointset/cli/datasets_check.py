@@ -150,6 +150,7 @@ def _keep(path: Path | None, rejected: Sequence[Rejected], file: Path, header: b
 
 def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
     from pointset.cli.console import print_json
+    from pointset.cli.datasets_show import described, show_dataset
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits import find_leaks
 
