@@ -197,9 +197,12 @@ def attention(s: Points, v: Points, w: AttentionWeights) -> list[Points]:
     return result
 
 
-def combined(weights: list[Points], values: Points, before: Points) -> Points:
-    """Equation (4), x_i ← Σ_j Atten_ij x'_j, with what is added: the residual and n^-0.925. Values (d,) or (r, d)."""
-    scale = size_scale(len(values))
+def combined(weights: list[Points], values: Points, before: Points, scale: float | None = None) -> Points:
+    """Equation (4), x_i ← Σ_j Atten_ij x'_j, with what is added: the residual and n^-0.925, or another scale.
+
+    Values (d,) or (r, d).
+    """
+    scale = size_scale(len(values)) if scale is None else scale
     result = []
     for i in range(len(values)):
         total = np.zeros_like(values[i])
@@ -209,14 +212,17 @@ def combined(weights: list[Points], values: Points, before: Points) -> Points:
     return result
 
 
-def pst_layer(s: Points, v: Points, mixer: MixerWeights, pair: AttentionWeights) -> tuple[Points, Points]:
+def pst_layer(
+    s: Points, v: Points, mixer: MixerWeights, pair: AttentionWeights, scale: float | None = None
+) -> tuple[Points, Points]:
     """One layer, equations (1) to (4). Queries and keys are taken before the mixer, as in the proofs of Appendix A."""
     s_hat, v_hat = [layer_norm(x) for x in s], [bounded(x) for x in v]
     weights = attention(s_hat, v_hat, pair)
-    new_s = combined(weights, [mixed_scalars(*point, mixer) for point in zip(s_hat, v_hat, strict=True)], s)
+    points = list(zip(s_hat, v_hat, strict=True))
+    new_s = combined(weights, [mixed_scalars(*point, mixer) for point in points], s, scale)
     if mixer.mlp2 is None:
         return new_s, v
-    return new_s, combined(weights, [mixed_vectors(*point, mixer) for point in zip(s_hat, v_hat, strict=True)], v)
+    return new_s, combined(weights, [mixed_vectors(*point, mixer) for point in points], v, scale)
 
 
 def one_layer_pst(s: Points, v: Points, pair: AttentionWeights, values: Sequence[Function]) -> Points:

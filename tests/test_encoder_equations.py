@@ -23,6 +23,7 @@ from pointset.encoders.psds import PSDS, PSDSLayer
 from pointset.encoders.pst import PST, PointAttention, PSTLayer
 from pointset.encoders.readout import Pooling, pooled
 from pointset.encoders.released import Gate, ReleasedLayer, ReleasedPST
+from pointset.encoders.summing import SummingPST, SummingPSTLayer
 from tests import loop_references as loops
 from tests.loop_references import Array, Function, Points
 
@@ -126,8 +127,12 @@ def encoded_by_loops(encoder: nn.Module, s: Points, v: Points) -> tuple[Points, 
         pair = attention_weights(encoder.projections_s, wq, wk, encoder.attention)
         return loops.one_layer_pst(s, v, pair, [perceptron(values) for values in encoder.values]), v
     before: list[Points] | None = None
-    for layer in encoder.layers if isinstance(encoder, (PST, PSDS, ReleasedPST)) else [encoder]:
-        if isinstance(layer, PSTLayer):
+    if isinstance(encoder, SummingPST):
+        s = [0.01 * point for point in s]
+    for layer in encoder.layers if isinstance(encoder, (PST, SummingPST, PSDS, ReleasedPST)) else [encoder]:
+        if isinstance(layer, SummingPSTLayer):
+            s, v = loops.pst_layer(s, v, *pst_weights(layer), scale=1 / 16)
+        elif isinstance(layer, PSTLayer):
             s, v = loops.pst_layer(s, v, *pst_weights(layer))
         elif isinstance(layer, PSDSLayer):
             s, v = loops.psds_layer(s, v, *psds_weights(layer))
@@ -164,6 +169,7 @@ def assert_encodes_as_loops(encoder: nn.Module, before: PointState) -> None:
 
 ONE_LAYER: dict[str, Callable[[bool], nn.Module]] = {
     "PST": lambda last: PSTLayer(CHANNELS, last=last),
+    "SummingPST": lambda last: SummingPSTLayer(CHANNELS, last=last),
     "PSDS": lambda last: PSDSLayer(CHANNELS, last=last),
     "ReleasedPST": lambda last: ReleasedLayer(CHANNELS, last=last),
 }
@@ -177,7 +183,7 @@ def test_one_layer(name: str, last: bool) -> None:
 
 
 @pytest.mark.parametrize("layers", [1, LAYERS])
-@pytest.mark.parametrize("encoder", [PST, PSDS, OneLayerPST, ReleasedPST])
+@pytest.mark.parametrize("encoder", [PST, SummingPST, PSDS, OneLayerPST, ReleasedPST])
 class TestWholeEncoder:
     def test_as_loops(self, encoder: type[nn.Module], layers: int) -> None:
         torch.manual_seed(1)
