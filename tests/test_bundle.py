@@ -377,7 +377,7 @@ FORGED: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("path", "value"), FORGED, ids=[f"{path}={value}" for path, value in FORGED])
 def test_forged_descriptions_are_refused(written: Path, path: str, value: Any) -> None:
     forge(written, put(path, value))
-    refused(written)
+    assert refused(written)
 
 
 def test_a_description_with_a_key_less_is_refused(written: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from pointset.cli.messages import counted, say
 from pointset.cli.training_words import print_result, print_summary
 from pointset.errors import MissingExtraError, SpecError
+from pointset.training.devices import is_first_process
 from pointset.training.many_runs import Part, parts_of, train_many
 from pointset.training.recipe import Recipe
 from pointset.training.run import train
@@ -28,16 +28,11 @@ class RunSettings:
     devices: int
     progress: str
 
-    @property
-    def is_first_process(self) -> bool:
-        """Under torchrun only one of the processes speaks and writes the report."""
-        return os.environ.get("RANK", "0") == "0"
-
 
 def run_one(recipe: Recipe, how: RunSettings) -> None:
     """Train, write the report, print the result."""
     result = _trained(recipe, how.folder, how, resume=how.resume)
-    if how.is_first_process:
+    if is_first_process():
         print_result(result, how.folder)
 
 
@@ -48,12 +43,12 @@ def run_all(recipe: Recipe, how: RunSettings, seeds: int | None, folds: int | No
 
     def train_one(part: Part) -> dict[str, Any]:
         folder = how.folder / part.name
-        if how.is_first_process and how.progress != "quiet":
+        if is_first_process() and how.progress != "quiet":
             say(f"{part.name} ({1 + parts.index(part)} of {counted(len(parts), 'run')})", style="bold")
         return _trained(part.recipe, folder, how, resume=how.resume and RunFolder(folder).has_run)
 
     summary = train_many(parts, how.folder, train_one)
-    if how.is_first_process:
+    if is_first_process():
         _report(lambda: _write_comparison([how.folder / part.name for part in parts], how.folder))
         print_summary(summary, how.folder)
 
@@ -69,7 +64,7 @@ def _trained(recipe: Recipe, folder: Path, how: RunSettings, *, resume: bool) ->
         devices=how.devices,
         watch=how.progress,
     )
-    if how.is_first_process and not (was_finished and RunFolder(folder).report.exists()):  # one of half a run is stale
+    if is_first_process() and not (was_finished and RunFolder(folder).report.exists()):  # one of half a run is stale
         _report(lambda: _write_report(folder))
     return result
 

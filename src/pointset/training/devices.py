@@ -66,6 +66,11 @@ def check_device(device: str, precision: str) -> str:
     return chosen
 
 
+def is_first_process() -> bool:
+    """Whether this process speaks and writes; under ``torchrun`` one of them does."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def processes_here(fabric: Fabric) -> int:
     """Processes of the run on this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", fabric.world_size))

@@ -22,8 +22,7 @@ from pointset.training.data import TrainingData
 from pointset.training.devices import DTYPES
 from pointset.training.evaluation import outputs_for
 from pointset.training.interruption import StopRequest, TrainingStopped, ignore_interrupts
-from pointset.training.learner import Learner
-from pointset.training.losses import loss_for
+from pointset.training.learner import Learner, recipe_loss
 from pointset.training.metrics import Scores, check_metric, higher_is_better, score
 from pointset.training.metrics_file import write_metrics
 from pointset.training.progress_record import ProgressRecord
@@ -84,7 +83,7 @@ class Fitting:
             fabric,
             model,
             recipe,
-            loss_for(recipe.loss, data.card.task, recipe.smooth_l1_beta),
+            recipe_loss(recipe, data.card.task),
             learning_rate_factor(recipe.schedule, recipe.trainer.epochs, len(self.batches)),
             None if checkpoint is None else checkpoint.groups,
         )

@@ -12,16 +12,26 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from pointset.datasets.card import Task
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError, SpecError
 from pointset.training.checkpoint import State, load_optimizer_state, optimizer_state
-from pointset.training.losses import Loss, geometric_mean_weights, smooth_l1_of_targets
+from pointset.training.losses import Loss, geometric_mean_weights, loss_for
 from pointset.training.recipe import Recipe
 from pointset.training.seeds import Purpose, stream
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+
+def recipe_loss(recipe: Recipe, task: Task) -> Loss:
+    """What the recipe makes small.
+
+    Raises:
+        SpecError: it does not fit the task.
+    """
+    return loss_for(recipe.loss, task, recipe.smooth_l1_beta, by_target=recipe.balance_targets)
 
 
 class StepResult(NamedTuple):
@@ -114,7 +124,7 @@ class Learner:
         outputs = self.network(Handed(batch, self._noise(place)))
         if batch.y is None:
             raise TypeError("a training batch has no targets")
-        sums, terms = self._losses(outputs, batch.y.to(outputs.device))
+        sums, terms = (part.reshape(-1) for part in self.loss(outputs, batch.y.to(outputs.device)))  # (1,) or (k,)
         if idle:
             sums, terms = sums * 0, terms * 0
         all_sums, all_terms, stops = self._over_all_devices(sums, terms, stop)
@@ -142,14 +152,6 @@ class Learner:
                 f"the gradient is no number any more in epoch {place[0] + 1}, batch {place[1] + 1}; expected one. "
                 "Lower optimizer.lr or model.noise, or use trainer.precision=32"
             ) from None
-
-    def _losses(self, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """(1,) sum and number of terms, or (k,) of each target where they are balanced."""
-        if self.recipe.balance_targets:
-            beta = self.recipe.smooth_l1_beta if self.recipe.loss == "smooth_l1" else 0.0
-            return smooth_l1_of_targets(outputs, y, beta=beta)
-        total, terms = self.loss(outputs, y)
-        return total.view(1), terms.view(1)
 
     def _noise(self, place: tuple[int, int]) -> torch.Generator | None:
         if not self.recipe.model.noise:

@@ -29,22 +29,28 @@ _SMALLEST_LOSS = 1e-6
 
 
 class Loss(Protocol):
-    """Outputs (rows, k) and targets → the sum of the losses, with a graph, and the number of its terms, int64."""
+    """Outputs (rows, k) and targets → the sum of the losses, with a graph, and the number of its terms, int64.
+
+    Both are () over all targets, or (k,), for each target by itself.
+    """
 
     def __call__(self, outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]: ...
 
 
-def loss_for(recipe_loss: str | None, task: Task, beta: float) -> Loss:
+def loss_for(recipe_loss: str | None, task: Task, beta: float, *, by_target: bool = False) -> Loss:
     """The loss of a recipe; None is the usual one of the task.
 
     Args:
         recipe_loss: ``l1``, ``smooth_l1``, ``cross_entropy`` or ``bce``.
         task: what is predicted.
         beta: of ``smooth_l1``, which is x²/2β below β and |x| − β/2 above; 0 is ``l1``.
+        by_target: whether the sum is wanted of each target by itself, to balance them; for a regression only.
 
     Raises:
         SpecError: there is no such loss, or it does not fit the task.
     """
+    if by_target and task is not Task.REGRESSION:
+        raise SpecError(f"got balance_targets for {task.value}; expected a regression. Leave it out")
     fitting = list(_FITTING[task])
     name = fitting[0] if recipe_loss is None else recipe_loss
     if name not in fitting:
@@ -58,7 +64,7 @@ def loss_for(recipe_loss: str | None, task: Task, beta: float) -> Loss:
         return bce
     if not (math.isfinite(beta) and beta >= 0):
         raise SpecError(f"got smooth_l1_beta={beta}; expected a number from 0 (which is l1)")
-    return partial(smooth_l1, beta=beta if name == "smooth_l1" else 0.0)
+    return partial(smooth_l1_of_targets if by_target else smooth_l1, beta=beta if name == "smooth_l1" else 0.0)
 
 
 def smooth_l1(outputs: Tensor, y: Tensor, /, *, beta: float) -> tuple[Tensor, Tensor]:

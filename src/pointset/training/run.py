@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import torch
 
-from pointset.datasets.card import Task
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.training.data import TrainingData, build_model, load_data
-from pointset.training.devices import check_device, make_fabric
+from pointset.training.devices import check_device, is_first_process, make_fabric
 from pointset.training.forecast import check_memory, run_bytes
 from pointset.training.job import Job
-from pointset.training.losses import loss_for
+from pointset.training.learner import recipe_loss
 from pointset.training.metrics import check_metric
 from pointset.training.recipe import Recipe, check_ready
 from pointset.training.recipe_files import read_recipe
@@ -109,7 +107,7 @@ def _check_job(job: Job) -> None:
 @contextmanager
 def _claimed(job: Job, resume: bool) -> Iterator[None]:
     """The folder is held by the first of all processes."""
-    if torch.distributed.is_torchelastic_launched() and os.environ.get("RANK", "0") != "0":
+    if not is_first_process():
         yield
         return
     with job.folder.claim(resume=resume):
@@ -132,8 +130,6 @@ def _check_against_data(job: Job, data: TrainingData, model: PointModel) -> None
     """Whatever can be known before the first step."""
     recipe = job.recipe
     check_metric(recipe.metric, data.card)
-    loss_for(recipe.loss, data.card.task, recipe.smooth_l1_beta)
-    if recipe.balance_targets and data.card.task is not Task.REGRESSION:
-        raise SpecError(f"got balance_targets for {data.card.task.value}; expected a regression. Leave it out")
+    recipe_loss(recipe, data.card.task)
     check_space(job.run_dir, run_bytes(model.num_parameters, recipe.trainer.precision))
     model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here
