@@ -15,6 +15,8 @@ from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from pointset.studies import families
+
 MATRIX_NAMES = ("laplacian", "adjacency", "normalized_adjacency", "augmented")
 ATLAS_UP_TO_6: list[nx.Graph[int]] = [graph for graph in graph_atlas_g() if len(graph) <= 6]
 
@@ -48,37 +50,12 @@ def dense_adjacency(data: Data) -> torch.Tensor:
     return matrix
 
 
-def shrikhande_graph() -> nx.Graph[tuple[int, int]]:
-    """Strongly regular (16, 6, 2, 2), not the rook graph."""
-    graph: nx.Graph[tuple[int, int]] = nx.Graph()
-    for i in range(4):
-        for j in range(4):
-            for step in ((0, 1), (1, 0), (1, 1)):
-                graph.add_edge((i, j), ((i + step[0]) % 4, (j + step[1]) % 4))
-    return graph
-
-
-def rook_graph() -> nx.Graph[tuple[int, int]]:
-    """The 4x4 rook graph, strongly regular (16, 6, 2, 2)."""
-    return nx.line_graph(nx.complete_bipartite_graph(4, 4))
-
-
 def relabelled(adjacency: NDArray[np.float64], seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """π(A) and π with π(A)[π(u), π(v)] = A[u, v] (paper, Section 2)."""
     permutation = np.random.default_rng(seed).permutation(len(adjacency))
     result = np.zeros_like(adjacency)
     result[np.ix_(permutation, permutation)] = adjacency
     return result, permutation
-
-
-def two_cycles(length: int) -> nx.Graph[int]:
-    """Two separate cycles: a graph that message passing takes for one cycle of twice the length."""
-    return nx.disjoint_union(nx.cycle_graph(length), nx.cycle_graph(length))
-
-
-def circulant_skip_links(nodes: int, skip: int) -> nx.Graph[int]:
-    """A cycle with a link from each node to the one ``skip`` further on; the CSL classes have 41 nodes."""
-    return nx.circulant_graph(nodes, [1, skip])
 
 
 # Repeated eigenvalues everywhere. Few sizes, so that a batch of them all has few groups and tests are fast.
@@ -88,11 +65,11 @@ SYMMETRIC_GRAPHS: dict[str, nx.Graph[Any]] = {
     "complete": nx.complete_graph(8),
     "star": nx.star_graph(7),
     "path": nx.path_graph(8),
-    "two cycles": two_cycles(4),
+    "two cycles": families.two_cycles(4),
     "no edges": nx.empty_graph(8),
     "tesseract": nx.hypercube_graph(4),
-    "rook": rook_graph(),
-    "Shrikhande": shrikhande_graph(),
+    "rook": families.rook(4),
+    "Shrikhande": families.shrikhande(),
 }
 
 

@@ -27,21 +27,13 @@ from torch_geometric.data import Data
 import pointset
 from pointset import PointModel
 from pointset.encoders.presets import PRESETS
-from tests.graph_strategies import (
-    binary_adjacency,
-    circulant_skip_links,
-    relabelled,
-    rook_graph,
-    shrikhande_graph,
-    two_cycles,
-    with_features,
-)
+from pointset.studies.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
+from tests.graph_strategies import binary_adjacency, relabelled, with_features
 
 SEPARATED, SAME = 1e-6, 1e-10
 SEEDS = range(3)
 WITHOUT_POSITIONS = [name for name in PRESETS if PRESETS[name].distances is None]
 LEARNED = [name for name in WITHOUT_POSITIONS if name not in ("pst-gc", "pst-sum")]  # coordinates with f(Λ), not √Λ
-CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)  # of the ten classes with 41 nodes
 
 
 def embeddings(preset: str, graphs: Sequence[Any], *, layers: int, seed: int, dim: int = 16, **specs: Any) -> Tensor:
@@ -93,7 +85,7 @@ def marked(graph: nx.Graph[Any]) -> Data:
 
 @pytest.mark.parametrize("preset", WITHOUT_POSITIONS)
 @pytest.mark.parametrize(
-    "graph", [nx.cycle_graph(12), two_cycles(6), circulant_skip_links(41, 5), rook_graph(), shrikhande_graph()], ids=str
+    "graph", [nx.cycle_graph(12), two_cycles(6), circular_skip_links(41, 5), rook(4), shrikhande()], ids=str
 )
 def test_one_graph_in_two_orders_is_one_graph(preset: str, graph: nx.Graph[Any]) -> None:
     """What "separated" below is measured against."""
@@ -120,7 +112,7 @@ class TestCycles:
 
 
 class TestCircularSkipLinks:
-    graphs = tuple(circulant_skip_links(41, skip) for skip in CSL_SKIPS)
+    graphs = tuple(csl_classes())
 
     @pytest.mark.parametrize("preset", LEARNED)
     def test_one_layer_tells_the_ten_classes_apart(self, preset: str) -> None:
@@ -135,7 +127,7 @@ class TestCircularSkipLinks:
 class TestStronglyRegularGraphs:
     """Rook 4×4 and Shrikhande, both (16, 6, 2, 2): around a node the rook has two triangles, Shrikhande a hexagon."""
 
-    pair = (rook_graph(), shrikhande_graph())
+    pair = (rook(4), shrikhande())
     marked_pair = tuple(marked(graph) for graph in pair)
 
     @pytest.mark.parametrize("layers", [1, 2, 3, 6])

@@ -20,15 +20,8 @@ from pointset.datasets.splits import same_graphs as same_graphs_module
 from pointset.errors import SpecError
 from pointset.points.graphs import Features, FlatFeatures, GraphArrays
 from pointset.points.inputs import read_graphs
-from tests.graph_strategies import (
-    ATLAS_UP_TO_6,
-    circulant_skip_links,
-    relabelled,
-    rook_graph,
-    shrikhande_graph,
-    two_cycles,
-    with_features,
-)
+from pointset.studies.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
+from tests.graph_strategies import ATLAS_UP_TO_6, relabelled, with_features
 
 
 def leaks(train: list[Any], test: list[Any]) -> LeakReport:
@@ -122,7 +115,7 @@ def test_graphs_without_nodes_or_edges() -> None:
 
 def test_classes_of_circulant_graphs() -> None:
     """Colour refinement sees no difference between any of these."""
-    graphs = [circulant_skip_links(41, skip) for skip in (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)]
+    graphs = csl_classes()
     copies = [nx.from_numpy_array(relabelled(nx.to_numpy_array(graph), seed)[0]) for seed, graph in enumerate(graphs)]
     report = leaks(graphs, copies[::2])
     assert [(pair.seen, pair.scored) for pair in report.pairs] == [(2 * index, 10 + index) for index in range(5)]
@@ -171,8 +164,8 @@ def test_a_self_loop_stays_where_it_is() -> None:
         (nx.cycle_graph(10), two_cycles(5)),
         (nx.empty_graph(2), nx.empty_graph(3)),
         (nx.star_graph(3), nx.path_graph(4)),
-        (rook_graph(), shrikhande_graph()),
-        (circulant_skip_links(41, 2), circulant_skip_links(41, 3)),
+        (rook(4), shrikhande()),
+        (circular_skip_links(41, 2), circular_skip_links(41, 3)),
     ],
     ids=["x moved", "x", "x columns", "edge_attr", "edge_attr moved", "weight", "unweighted", "x missing", "x shape",
          "edge_attr missing", "one cycle, two cycles", "sizes", "trees", "strongly regular", "circulant"],
@@ -256,8 +249,8 @@ def test_large_graphs_are_undecided_unless_they_are_verbatim() -> None:
 
 def test_patience_for_hard_graphs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_graphs_module, "_PATIENCE", 1)
-    others = [nx.from_numpy_array(relabelled(nx.to_numpy_array(shrikhande_graph()), seed)[0]) for seed in range(2)]
-    report = leaks([rook_graph(), others[0]], [others[1], rook_graph()])
+    others = [nx.from_numpy_array(relabelled(nx.to_numpy_array(shrikhande()), seed)[0]) for seed in range(2)]
+    report = leaks([rook(4), others[0]], [others[1], rook(4)])
     assert [(pair.seen, pair.scored) for pair in report.pairs] == [(0, 3)]
     assert report.undecided.tolist() == [2]
 

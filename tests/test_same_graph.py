@@ -18,14 +18,8 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset.errors import NotSameGraphError, RankError
-from tests.graph_strategies import (
-    ATLAS_UP_TO_6,
-    MATRIX_NAMES,
-    adjacency_matrices,
-    relabelled,
-    rook_graph,
-    shrikhande_graph,
-)
+from pointset.studies import families
+from tests.graph_strategies import ATLAS_UP_TO_6, MATRIX_NAMES, adjacency_matrices, relabelled
 
 
 @pytest.mark.parametrize("matrix", MATRIX_NAMES)
@@ -74,7 +68,7 @@ def test_agrees_with_networkx_after_moving_one_edge(adjacency: NDArray[np.float6
 
 
 def test_cospectral_strongly_regular_graphs_are_told_apart() -> None:
-    rook, shrikhande = (pointset.to_points(graph) for graph in (rook_graph(), shrikhande_graph()))
+    rook, shrikhande = (pointset.to_points(graph) for graph in (families.rook(4), families.shrikhande()))
     assert torch.allclose(rook.eigenvalues, shrikhande.eigenvalues)
     answer = pointset.is_same_graph(rook, shrikhande)
     assert not answer
@@ -205,7 +199,7 @@ def test_graphs_can_be_compared_without_converting_first() -> None:
 
 @pytest.mark.parametrize("copies", [2, 4])
 def test_copies_of_symmetric_graphs_do_not_multiply_the_work(copies: int) -> None:
-    rook, shrikhande = (nx.from_numpy_array(nx.to_numpy_array(graph)) for graph in (rook_graph(), shrikhande_graph()))
+    rook, shrikhande = families.rook(4), families.shrikhande()
     all_alike = nx.disjoint_union_all([shrikhande] * copies)
     one_different = nx.disjoint_union_all([shrikhande] * (copies - 1) + [rook])
     assert not pointset.is_same_graph(all_alike, one_different)

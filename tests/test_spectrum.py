@@ -13,7 +13,8 @@ from networkx.generators.atlas import graph_atlas_g
 import pointset
 from pointset.points.matrices import MATRICES
 from pointset.points.spectrum import decompose, spectral_tolerance
-from tests.graph_strategies import MATRIX_NAMES, binary_adjacency, rook_graph, shrikhande_graph
+from pointset.studies.families import rook, shrikhande
+from tests.graph_strategies import MATRIX_NAMES, binary_adjacency
 
 
 def multiplicities(graph: object, matrix: str = "laplacian") -> list[tuple[float, int]]:
@@ -38,8 +39,8 @@ def test_hypercube(dimension: int) -> None:
     assert multiplicities(nx.hypercube_graph(dimension)) == expected
 
 
-@pytest.mark.parametrize("graph", [rook_graph(), shrikhande_graph()], ids=["rook", "shrikhande"])
-def test_strongly_regular_16_6_2_2(graph: nx.Graph[tuple[int, int]]) -> None:
+@pytest.mark.parametrize("graph", [rook(4), shrikhande()], ids=["rook", "shrikhande"])
+def test_strongly_regular_16_6_2_2(graph: nx.Graph[int]) -> None:
     assert multiplicities(graph) == [(4, 6), (8, 9)]
     assert multiplicities(graph, "adjacency") == [(-2, 9), (2, 6), (6, 1)]
 
