@@ -7,23 +7,32 @@ from collections.abc import Callable
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 import pointset
 from pointset import PointModel
 from pointset.encoders.batch import PointBatch, PointGroup
 from pointset.encoders.inputs import Coordinates
 from pointset.encoders.layers import PointState
+from pointset.points.inputs import read_graph
 from pointset.testing import (
     InvarianceError,
+    Symmetry,
     assert_invariant,
+    measure_invariance,
     random_rotation,
+    reordered_graph,
     reordered_nodes,
     rotated_in_eigenspaces,
 )
-from tests.graph_strategies import SYMMETRIC_GRAPHS
+from tests.graph_strategies import SYMMETRIC_GRAPHS, adjacency_matrices
 
 REPEATED = [nx.cycle_graph(6), nx.hypercube_graph(3), nx.cycle_graph(6), nx.star_graph(4)]  # repeated eigenvalues
 SIMPLE = [nx.path_graph(5), nx.path_graph(4), nx.path_graph(6)]  # every eigenvalue once
@@ -272,6 +281,38 @@ class TestReport:
         assert all(swapped(20, seed) for seed in range(10))
 
 
+class TestMeasuring:
+    def test_every_symmetry_of_every_graph_is_measured(self) -> None:
+        found = measure_invariance(broken(node_order), REPEATED)
+        assert [one.symmetry for one in found] == list(Symmetry)
+        assert all(len(one.differences) == len(REPEATED) and one.largest < 1e-10 for one in found)  # the mean is blind
+
+    def test_the_worst_graph_and_what_changed(self) -> None:
+        def only_large(state: PointState) -> Tensor:
+            return node_order(state) * (state.s.shape[-1] == 6)
+
+        graphs = [nx.path_graph(5), nx.path_graph(6), nx.path_graph(4)]
+        model = broken(only_large, level="node")
+        by_symmetry = {one.symmetry: one for one in measure_invariance(model, graphs, repeats=3)}
+        for symmetry, one in by_symmetry.items():
+            if symmetry not in (Symmetry.NODE_ORDER, Symmetry.GRAPH_ORDER):
+                assert one.largest < 1e-10
+                continue
+            assert [difference > 1e-3 for difference in one.differences] == [False, True, False]
+            assert one.worst is not None and one.worst.graph == 1
+            change = float((one.worst.after - one.worst.before)[one.worst.column].abs())
+            assert change / one.largest_output == pytest.approx(one.largest)
+
+    def test_what_cannot_be_tried_is_not_claimed(self) -> None:
+        points = [pointset.to_points(graph) for graph in SIMPLE]
+        tried = {one.symmetry for one in measure_invariance(NumberOfNodes(), points)}
+        assert tried == set(Symmetry) - {Symmetry.GRAPH_ORDER, Symmetry.ORTHOGONAL}
+
+    def test_not_a_number_is_infinitely_wrong(self) -> None:
+        found = measure_invariance(broken(lambda state: torch.full_like(state.s, torch.nan)), SIMPLE)
+        assert all(one.largest == math.inf and one.worst is not None for one in found)
+
+
 class TestChanges:
     """What the checker does to a graph leaves it the same graph."""
 
@@ -290,6 +331,24 @@ class TestChanges:
         moved = reordered_nodes(points, order)
         expected = points.inner_products()[order][:, order]
         torch.testing.assert_close(moved.inner_products(), expected, rtol=0, atol=1e-13)
+
+    @given(adjacency_matrices(max_nodes=8), st.integers(0, 99))
+    def test_another_order_before_the_decomposition(self, adjacency: NDArray[np.float64], seed: int) -> None:
+        """Weights and features move with the nodes and edges that they belong to; the old graph stays as it was."""
+        n = len(adjacency)
+        edges = torch.from_numpy(adjacency).nonzero().mT
+        weights = torch.from_numpy(adjacency)[edges[0], edges[1]]
+        data = Data(edge_index=edges, edge_weight=weights, edge_attr=weights, x=torch.arange(n), num_nodes=n)
+        graph = read_graph(data)[0]
+        listed = graph.edges.copy()
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+        moved = reordered_graph(graph, order)
+        assert moved.features.x is not None and torch.equal(moved.features.x, order)
+        if moved.weights is not None:
+            assert moved.features.edge_attr is not None and moved.features.edge_attr.tolist() == moved.weights.tolist()
+        wanted = pointset.to_points(data).inner_products()[order][:, order]
+        torch.testing.assert_close(pointset.to_points(moved).inner_products(), wanted, rtol=0, atol=1e-12)
+        assert np.array_equal(graph.edges, listed)
 
     @pytest.mark.parametrize("size", [0, 1, 2, 5])
     def test_rotations_are_orthogonal_and_some_are_reflections(self, size: int) -> None:

@@ -1,0 +1,174 @@
+"""``pointset check-invariance``: does a trained model see graphs, or also how they happen to be written down?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pointset.cli import prediction_options as options
+from pointset.cli.express_output import JsonFile, check_outputs
+from pointset.cli.messages import counted, load_torch, printable, reported_errors, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset check-invariance runs/mine            [dim]its own test part[/dim]
+  pointset check-invariance runs/mine molecules.csv
+  pointset check-invariance model.zip graphs/ --json found.json
+
+[bold]What is changed[/bold] and must not matter
+  the order of the nodes, of the points and of the graph before it is
+  decomposed; the basis of the points, by R in O(r) and inside eigenspaces;
+  what else is in the batch. Each in float32, and with the same weights in
+  float64, where rounding hides nothing.
+
+[bold]Exit code[/bold]
+  0  invariant
+  1  a symmetry is violated
+  2  nothing was checked: wrong usage, no such run, unreadable data
+"""
+_VIOLATED = 1
+_NOT_CHECKED = 2
+_SHOWN = 10  # rows left out that are named
+_MOST_SMILES = 60  # letters
+
+
+def check_invariance(
+    context: typer.Context,
+    run: options.Run,
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help=f"{options.INPUT_HELP} By default the test part of the run's own data."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Most graphs to check, drawn at random.")] = 200,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Random draws of each change.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all random choices.")] = 0,
+    tolerance: Annotated[
+        float, typer.Option(metavar="X", help="Largest change in float32, of the largest output.")
+    ] = 1e-4,
+    tolerance_float64: Annotated[
+        float, typer.Option("--tolerance-float64", metavar="X", help="The same in float64.")
+    ] = 1e-8,
+    smiles: options.Smiles = None,
+    data_dir: options.DataDir = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Certify that a trained model depends on the graph alone, or show on which graph it does not."""
+    try:
+        with reported_errors("Interrupted; nothing is certified."):
+            _check_usage(context, data, json_file)
+            load_torch()
+            from pointset.testing.run_certificate import check_run
+            from pointset.training.json_files import write_json
+
+            found = check_run(
+                run,
+                data,
+                smiles=smiles,
+                data_dir=data_dir,
+                limit=limit,
+                seed=seed,
+                repeats=repeats,
+                tolerance=tolerance,
+                tolerance_float64=tolerance_float64,
+            )
+            if json_file is not None:
+                write_json(json_file, found)
+    except typer.Exit as stopped:  # 1 is kept for a model that is not invariant
+        raise typer.Exit(_NOT_CHECKED if stopped.exit_code == 1 else stopped.exit_code) from None
+    _print(found)
+    if json_file is not None:
+        say(f"wrote {json_file}")
+    if not found["invariant"]:
+        raise typer.Exit(_VIOLATED)
+
+
+def _check_usage(context: typer.Context, data: str | None, json_file: Path | None) -> None:
+    from pointset.cli.options import is_given
+    from pointset.cli.prediction_run import check_options
+
+    check_outputs(json_file, None)
+    if data is not None:
+        check_options(context, data)
+    elif is_given(context, "smiles"):
+        raise typer.BadParameter("--smiles is about a table of SMILES, and none is given; leave it out")
+
+
+def _print(found: dict[str, Any]) -> None:
+    from pointset.cli.console import output_console
+
+    for one in found["left_out"][:_SHOWN]:
+        say(f"left out {one['row']}: {one['reason']}", style="yellow")
+    if len(found["left_out"]) > _SHOWN:
+        say(f"left out {len(found['left_out']) - _SHOWN:,} more", style="yellow")
+    console = output_console()
+    _print_table(console, found["checks"])
+    violated = [check for check in found["checks"] if not check["passed"]]
+    for check in violated or [found["checks"][found["worst_check"]]]:
+        _print_worst(console, check)
+    verdict = "[green]yes[/green]" if found["invariant"] else "[red]no[/red]"
+    console.print(f"invariant: {verdict}", end="")
+    console.print(f" ({_scope(found)})", markup=False, soft_wrap=True)
+
+
+def _scope(found: dict[str, Any]) -> str:
+    """On what the verdict rests."""
+    of = f"{found['graphs']:,} of " if found["available"] > found["graphs"] else ""
+    return (
+        f"{printable(found['data'])}: {of}{counted(found['available'], 'graph')}, {found['repeated_eigenvalues']:,} "
+        f"with repeated eigenvalues; {counted(found['repeats'], 'draw')} of each change"
+    )
+
+
+def _print_table(console: Console, checks: list[dict[str, Any]]) -> None:
+    from pointset.cli.console import plain_table
+
+    precisions = list(dict.fromkeys(check["precision"] for check in checks))
+    table = plain_table(console)
+    table.add_column("what was changed")
+    for precision in precisions:
+        table.add_column(precision, justify="right")
+    table.add_column("verdict")
+    for change in dict.fromkeys(check["change"] for check in checks):
+        same = [check for check in checks if check["change"] == change]
+        by_precision = {check["precision"]: _cell(check) for check in same}
+        verdict = "holds" if all(check["passed"] for check in same) else "[red]violated[/red]"
+        table.add_row(change, *(by_precision[precision] for precision in precisions), verdict)
+    allowed = {check["precision"]: f"{check['tolerance']:.0e}" for check in checks}
+    table.add_section()
+    table.add_row("allowed, of the largest output", *(allowed[precision] for precision in precisions), "", style="dim")
+    console.print(table)
+
+
+def _cell(check: dict[str, Any]) -> str:
+    amount = _amount(check["largest"])
+    return amount if check["passed"] else f"[red]{amount}[/red]"
+
+
+def _print_worst(console: Console, check: dict[str, Any]) -> None:
+    worst = check["worst"]
+    if worst is None:
+        return
+    smiles = "" if worst["smiles"] is None else f" {worst['smiles'][:_MOST_SMILES]}"
+    node = "" if worst["node"] is None else f" of node {worst['node']}"
+    changed = f"{worst['target']}{node} from {_value(worst['before'])} to {_value(worst['after'])}"
+    console.print(
+        printable(
+            f"worst graph: {worst['graph']}{smiles}, n = {worst['nodes']}, m = {worst['edges']}: {check['change']} "
+            f"({check['precision']}) changed {changed}: {_amount(worst['difference'])} of the largest output"
+        ),
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _amount(difference: float | None) -> str:
+    return "not a number" if difference is None else f"{difference:.1e}"
+
+
+def _value(value: float | None) -> str:
+    return "not a number" if value is None else f"{value:.9g}"
