@@ -1,0 +1,1 @@
+"""Peers: what others do with the same graphs."""

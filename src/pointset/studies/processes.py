@@ -1,0 +1,70 @@
+"""Work side by side in processes of one thread each (:func:`worker_processes`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context, parent_process
+from typing import Any
+
+# torch and libraries of linear algebra read these when they are loaded; two processes of two threads each fight over
+# two cores.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Submit = Callable[..., Future[Any]]  # (function, *arguments) → its result to come
+
+
+@contextmanager
+def worker_processes(workers: int) -> Iterator[Submit]:
+    """Processes that end at once where this one is interrupted or killed, and that do not hear Ctrl-C themselves.
+
+    Yields what submits work to them: a function of a module, and arguments that can be pickled.
+    """
+    from pointset.datasets.molecules.many import main_left_alone  # here, as it loads numpy: see _THREADS
+
+    others = set(active_children())
+    # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        with main_left_alone(), _deaf_to_ctrl_c():  # a process starts when work comes
+            return pool.submit(function, *arguments)
+
+    try:
+        yield submit
+    except BaseException:
+        for process in set(active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started inside do not hear Ctrl-C, which a terminal sends to all: their parent ends them."""
+    if threading.current_thread() is not threading.main_thread():  # which may not set it, and does not get it
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _start_worker() -> None:
+    """One thread of computation, as nothing that computes is loaded yet; and an end when the parent was killed."""
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
