@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli import convert, datasets, embed, evaluate, inspect, predict, recipes, report, train
+from pointset.cli import (
+    check_invariance,
+    convert,
+    datasets,
+    embed,
+    evaluate,
+    express,
+    inspect,
+    predict,
+    recipes,
+    report,
+    train,
+)
 from pointset.cli.options import Verb, Verbs
 
 _EXAMPLES = """
@@ -20,6 +32,7 @@ _EXAMPLES = """
   pointset recipes                                  [dim]how[/dim]
   pointset train counting-small --run-dir runs/one  [dim]learn[/dim]
   pointset predict runs/mine molecules.csv -o answers.csv
+  pointset express theorems                         [dim]check the theory[/dim]
 """
 
 app = typer.Typer(
@@ -40,6 +53,10 @@ app.command(cls=Verb, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.e
 app.command(cls=Verb, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Verb, no_args_is_help=True, epilog=embed.EXAMPLES)(embed.embed)
 app.command(cls=Verb, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
+app.add_typer(express.app, name="express")
+app.command("check-invariance", cls=Verb, no_args_is_help=True, epilog=check_invariance.EXAMPLES)(
+    check_invariance.check_invariance
+)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,1 @@
+"""Pages of pictures of what ``pointset express`` finds. They need matplotlib."""

@@ -1,0 +1,1 @@
+"""The paper's statements, one file for each group of them."""

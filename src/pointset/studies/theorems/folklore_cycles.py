@@ -1,0 +1,125 @@
+"""One cycle or two of half the length, under K rounds of 2-FWL: Lemma A.5 and Theorem B.3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+
+from pointset.studies.families.cycles import cycle, two_cycles
+from pointset.studies.refinement.pairs import refine_pairs
+from pointset.studies.statement import Finding, Statement, holds_if
+from pointset.studies.theorems.random_models import Difference, difference, point_set_transformer
+from pointset.studies.theorems.relations import distances
+
+
+def two_halves(nodes: int) -> nx.Graph[int]:
+    """G_l of the paper: two cycles with ⌊l/2⌋ and ⌈l/2⌉ nodes; H_l is one cycle with l."""
+    return nx.disjoint_union(cycle(nodes // 2), cycle(nodes - nodes // 2))
+
+
+def taken_for_one(nodes: int, rounds: int) -> bool:
+    """Whether ``rounds`` rounds of 2-FWL take H_l and G_l for one graph, l = ``nodes``."""
+    return refine_pairs([cycle(nodes), two_halves(nodes)], rounds).same(0, 1)
+
+
+def smallest_taken_for_one(most_rounds: int) -> list[int]:
+    """For 1, 2, … rounds the smallest l from 6 (two triangles) on with H_l and G_l taken for one."""
+    found, nodes = [], 6
+    for rounds in range(1, most_rounds + 1):
+        while not taken_for_one(nodes, rounds):  # what fewer rounds tell apart, more do
+            nodes += 1
+        found.append(nodes)
+    return found
+
+
+def finite_distances(graph: nx.Graph[int]) -> set[int]:
+    """All finite distances of two nodes."""
+    found = distances(graph)
+    return set(np.unique(found[np.isfinite(found)]).astype(int).tolist())
+
+
+@dataclass(frozen=True)
+class Holds:
+    """For which K = 1, 2, … the parts of Lemma A.5 hold, with l nodes for each K."""
+
+    taken: list[int]  # K rounds take H_l and G_l for one
+    in_two: list[int]  # G_l contains a distance 2^K + 1
+    in_one: list[int]  # H_l does
+
+    @classmethod
+    def with_nodes(cls, sizes: Sequence[int]) -> Holds:
+        """``sizes`` are l for K = 1, 2, …"""
+        every = list(enumerate(sizes, start=1))
+        return cls(
+            [K for K, nodes in every if taken_for_one(nodes, K)],
+            [K for K, nodes in every if 2**K + 1 in finite_distances(two_halves(nodes))],
+            [K for K, nodes in every if 2**K + 1 in finite_distances(cycle(nodes))],
+        )
+
+
+def lemma_a_5(most_rounds: int = 5, extra_nodes: int = 0) -> Finding:
+    """As printed with l_K = 4·2^K (+ ``extra_nodes``), and which l are right."""
+    every = list(range(1, most_rounds + 1))
+    printed = Holds.with_nodes([4 * 2**K + extra_nodes for K in every])
+    smallest = smallest_taken_for_one(most_rounds)
+    instead = Holds.with_nodes(smallest)
+    rule = smallest == [4 * 2**K + 2 for K in every]
+    why = ", i.e. 4·2^K + 2: in halves of 2^(K+1) + 1 nodes no node is opposite another"
+    evidence = (
+        f"K = 1 … {most_rounds}, l = 4·2^K{f' + {extra_nodes}' if extra_nodes else ''}: K rounds take H_l and G_l for "
+        f"one for {_listed(printed.taken)}. A distance 2^K + 1 is in G_l for {_listed(printed.in_two)}, in H_l for "
+        f"{_listed(printed.in_one)}. The smallest l that K rounds take for one are "
+        f"{', '.join(map(str, smallest))}{why if rule else ''}; there a distance 2^K + 1 is in G_l for "
+        f"{_listed(instead.in_two)}, in H_l for {_listed(instead.in_one)}."
+    )
+    return holds_if(
+        printed.taken == printed.in_two == every and not printed.in_one, evidence,
+        taken_for_one_as_printed=len(printed.taken), smallest_is_4_times_2_to_the_K_plus_2=rule,
+        with_these_the_one_cycle_has_the_distance=instead.in_one == every and not instead.in_two,
+        **{f"smallest_nodes_{K}_rounds": nodes for K, nodes in zip(every, smallest, strict=True)},
+    )  # fmt: skip
+
+
+def _listed(rounds: list[int]) -> str:
+    return f"K = {', '.join(map(str, rounds))}" if rounds else "no K"
+
+
+def theorem_b_3(most_rounds: int = 4, preset: str = "pst") -> Finding:
+    """K rounds of 2-FWL take C_2m and two C_m for one, m = 2^(K+1) + 1; one layer of PST does not."""
+    found: list[Difference] = []
+    together = 0
+    for rounds in range(1, most_rounds + 1):
+        half = 2 ** (rounds + 1) + 1
+        together += taken_for_one(2 * half, rounds)
+        found.append(difference(point_set_transformer(1, preset), cycle(2 * half), two_cycles(half)))
+    evidence = (
+        f"One cycle of 2m nodes and two of m = 2^(K+1) + 1: K rounds of 2-FWL take them for one for {together} of "
+        f"{most_rounds} K; one layer of PST with random weights puts them apart by "
+        f"{', '.join(f'{min(one.apart):.1e}' for one in found)} (K = 1 … {most_rounds}, the least of 3 draws, "
+        f"relative), relabelled copies by at most {max(one.copies for one in found):.1e}."
+    )
+    return holds_if(
+        together == most_rounds and all(one.separated for one in found), evidence,
+        pairs=most_rounds, taken_for_one=together, smallest_difference=min(min(one.apart) for one in found),
+        largest_difference_of_copies=max(one.copies for one in found),
+    )  # fmt: skip
+
+
+LEMMA: tuple[Statement, ...] = (
+    Statement(
+        "Lemma A.5",
+        "K rounds of 2-FWL cannot distinguish one cycle of 4·2^K nodes from two of half as many, and the two contain a "
+        "pair at distance 2^K + 1, the one does not.",
+        lemma_a_5,
+    ),
+)
+COMPARISON: tuple[Statement, ...] = (
+    Statement(
+        "Theorem B.3",
+        "For all K > 0 there are graphs that K rounds of 2-FWL take for one and one layer of PST tells apart.",
+        theorem_b_3,
+    ),
+)

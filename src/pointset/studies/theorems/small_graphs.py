@@ -1,0 +1,55 @@
+"""All graphs with up to seven nodes, each once up to isomorphism: what the theorems are tried on."""
+
+from __future__ import annotations
+
+import functools
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from pointset.errors import SpecError
+
+LARGEST = 7  # the atlas that networkx ships ends here
+NUMBER_OF_GRAPHS = (1, 1, 2, 4, 11, 34, 156, 1044)  # with 0, 1, … 7 nodes (Pólya; OEIS A000088)
+
+Matrix = NDArray[np.float64]
+
+
+@functools.cache
+def small_graphs(max_nodes: int = LARGEST) -> tuple[nx.Graph[int], ...]:
+    """Every graph with 0 … ``max_nodes`` nodes, numbered 0 … n−1, by size; 1,253 for seven. They are frozen."""
+    if isinstance(max_nodes, bool) or not isinstance(max_nodes, int) or not 0 <= max_nodes <= LARGEST:
+        raise SpecError(f"got max_nodes={max_nodes!r}; expected a whole number from 0 to {LARGEST}")
+    if max_nodes < LARGEST:
+        return tuple(graph for graph in small_graphs(LARGEST) if len(graph) <= max_nodes)
+    return tuple(nx.freeze(graph) for graph in nx.graph_atlas_g())
+
+
+@functools.cache
+def small_adjacencies(max_nodes: int = LARGEST) -> tuple[Matrix, ...]:
+    """Their adjacency matrices (n, n), in the same order; not to be written to."""
+    matrices = tuple(adjacency_of(graph) for graph in small_graphs(max_nodes))
+    for matrix in matrices:
+        matrix.flags.writeable = False
+    return matrices
+
+
+def adjacency_of(graph: nx.Graph[int]) -> Matrix:
+    """(n, n), also for the graph without nodes, which networkx refuses."""
+    n = len(graph)
+    return nx.to_numpy_array(graph, nodelist=range(n)) if n else np.zeros((0, 0))
+
+
+def relabelled(adjacency: Matrix, permutation: NDArray[np.int64]) -> Matrix:
+    """π(A) with π(A)[π(u), π(v)] = A[u, v] (Section 2)."""
+    result = np.zeros_like(adjacency)
+    result[np.ix_(permutation, permutation)] = adjacency
+    return result
+
+
+def random_weighted(nodes: int, density: float, generator: np.random.Generator) -> Matrix:
+    """(n, n) symmetric, weights uniform in (0, 2] on a random part of the pairs."""
+    kept = np.triu(generator.random((nodes, nodes)) < density, 1)
+    upper = np.where(kept, 2 - 2 * generator.random((nodes, nodes)), 0.0)
+    return upper + upper.T

@@ -1,0 +1,1 @@
+"""What a trained model counts and measures on graphs that it has not seen."""
