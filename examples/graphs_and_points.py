@@ -24,26 +24,12 @@ from rich.table import Table
 import pointset
 from pointset.points.matrices import MATRICES
 from pointset.reports.picture import draw_points
+from pointset.studies.families import rook, shrikhande
 
 Graph: TypeAlias = "nx.Graph[Any]"
 
 # Where the output is not a terminal there is no width to ask for, and nothing is coloured.
 console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-
-
-def shrikhande_graph() -> Graph:
-    """The Cayley graph of ℤ₄ × ℤ₄ with steps ±(1,0), ±(0,1), ±(1,1)."""
-    graph: Graph = nx.Graph()
-    for row in range(4):
-        for column in range(4):
-            for down, right in ((1, 0), (0, 1), (1, 1)):
-                graph.add_edge((row, column), ((row + down) % 4, (column + right) % 4))
-    return graph
-
-
-def rook_graph() -> Graph:
-    """The squares of a 4 × 4 board, joined where a rook can move."""
-    return nx.cartesian_product(nx.complete_graph(4), nx.complete_graph(4))
 
 
 def famous_graphs() -> dict[str, Graph]:
@@ -54,8 +40,8 @@ def famous_graphs() -> dict[str, Graph]:
         "Petersen": nx.petersen_graph(),
         "8-cycle": nx.cycle_graph(8),
         "4-cube": nx.hypercube_graph(4),
-        "rook 4×4": rook_graph(),
-        "Shrikhande": shrikhande_graph(),
+        "rook 4×4": rook(4),
+        "Shrikhande": shrikhande(),
         "binary tree": nx.balanced_tree(2, 4),
         "three components": nx.disjoint_union_all([nx.cycle_graph(3), nx.path_graph(4), nx.empty_graph(1)]),
         "5 nodes, no edge": nx.empty_graph(5),

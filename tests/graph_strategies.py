@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pointset.studies import families
+from pointset.studies.theorems import small_graphs
 
 MATRIX_NAMES = ("laplacian", "adjacency", "normalized_adjacency", "augmented")
 ATLAS_UP_TO_6: list[nx.Graph[int]] = [graph for graph in graph_atlas_g() if len(graph) <= 6]
@@ -53,9 +54,7 @@ def dense_adjacency(data: Data) -> torch.Tensor:
 def relabelled(adjacency: NDArray[np.float64], seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """π(A) and π with π(A)[π(u), π(v)] = A[u, v] (paper, Section 2)."""
     permutation = np.random.default_rng(seed).permutation(len(adjacency))
-    result = np.zeros_like(adjacency)
-    result[np.ix_(permutation, permutation)] = adjacency
-    return result, permutation
+    return small_graphs.relabelled(adjacency, permutation), permutation
 
 
 # Repeated eigenvalues everywhere. Few sizes, so that a batch of them all has few groups and tests are fast.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pointset.datasets.graph_pairs import EdgeList, GraphPair, load_pairs
-from pointset.errors import FileFormatError, SpecError
+from pointset.errors import FileFormatError, MemoryForecastError, SpecError
 from pointset.studies import families
 from pointset.studies.brec import running
 from pointset.studies.brec.contestants import Contestant, contestant_named
@@ -132,16 +132,36 @@ class TestOnePair:
         outcome = compare(STRONGLY_REGULAR, Contestant(lambda *_: FirstNode(), prepare), QUICK)
         assert outcome.unreliable
 
+    def test_a_model_that_overflows_on_one_graph_only_is_unreliable(self) -> None:
+        class Overflow(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.linear = nn.Linear(1, 16)
+
+            def embed(self, batch: Tensor) -> Tensor:
+                rows: Tensor = self.linear(batch)
+                return rows
+
+        def prepare(graphs: Any) -> Tensor:
+            ends = [edges.flatten().bincount(minlength=nodes).max() for nodes, edges in graphs]
+            return torch.tensor([[1.0 if end < 3 else torch.nan] for end in ends]).double()
+
+        outcome = compare(
+            pair_of(nx.cycle_graph(5), nx.star_graph(4)), Contestant(lambda *_: Overflow(), prepare), QUICK
+        )
+        assert outcome.unreliable
+        assert not outcome.separated
+
 
 class TestInvariants:
     @pytest.mark.parametrize(
         ("pair", "seen_by"),
         [
-            (CYCLES, {"inner-products", "points", "3-wl"}),
-            (STRONGLY_REGULAR, set()),
+            (CYCLES, {"inner-products", "points", "3-wl", "marked-3-wl"}),
+            (STRONGLY_REGULAR, {"marked-3-wl"}),
             (pair_of(nx.path_graph(5), nx.star_graph(4)), set(INVARIANTS)),
             (pair_of(families.cfi(nx.complete_bipartite_graph(2, 3), False),
-                     families.cfi(nx.complete_bipartite_graph(2, 3), True)), {"inner-products", "points", "3-wl"}),
+                     families.cfi(nx.complete_bipartite_graph(2, 3), True)), set(INVARIANTS) - {"1-wl"}),
         ],
         ids=["cycles", "strongly regular", "path and star", "CFI of K(2,3)"],
     )  # fmt: skip
@@ -167,6 +187,13 @@ class TestInvariants:
 
 
 PAIRS = [pair_of(families.cycle(2 * length), families.two_cycles(length), length - 3) for length in range(3, 9)]
+
+
+class DiesWhenSent:
+    """Ends the process that unpickles it, as the system does with one that takes too much memory."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
 
 
 class TestManyPairs:
@@ -203,8 +230,19 @@ class TestManyPairs:
         with pytest.raises(SpecError, match=r"made with channels=8; give the same settings .* another --out"):
             run("gin", PAIRS[:1], tmp_path, replace(QUICK, channels=4), workers=1)
 
-    def test_a_damaged_file_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "gin.jsonl").write_text('{"model": "gin"}\n{"pair": 1}\n')
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b'{"model": "gin"}\n{"pair": 1}\n',
+            b"\xff\xfe\n",
+            b"[1]\n",
+            b'{"model": "gin"}\n{"pair": 0, "category": "Basic", "nodes": 6, "separated": "no", "unreliable": null, '
+            b'"seconds": 1.0}\n',
+        ],
+        ids=["entries", "encoding", "settings", "kinds"],
+    )
+    def test_a_damaged_file_is_named(self, content: bytes, tmp_path: Path) -> None:
+        (tmp_path / "gin.jsonl").write_bytes(content)
         with pytest.raises(FileFormatError, match=r"gin\.jsonl is damaged"):
             run("gin", PAIRS[:1], tmp_path, QUICK, workers=1)
 
@@ -212,6 +250,13 @@ class TestManyPairs:
         with pytest.raises(SpecError, match=r"'3wl'.*did you mean '3-wl'"):
             run("3wl", PAIRS, tmp_path)
         assert list(tmp_path.iterdir()) == []
+
+    def test_a_process_that_dies_is_told_and_nothing_is_lost(self, tmp_path: Path) -> None:
+        deadly = GraphPair(9, "Basic", (3, DiesWhenSent()), (3, DiesWhenSent()))  # type: ignore[arg-type]
+        run("1-wl", PAIRS[:1], tmp_path, workers=1)
+        with pytest.raises(MemoryForecastError, match=r"ended before its time .* what is finished is kept"):
+            run("1-wl", [*PAIRS[:1], deadly, deadly._replace(number=10)], tmp_path, workers=2)
+        assert [one.pair for one in run("1-wl", PAIRS[:1], tmp_path, workers=1)] == [0]
 
     def test_killed_and_taken_up_again(self, tmp_path: Path) -> None:
         code = (
@@ -283,11 +328,12 @@ class TestCommand:
         ("arguments", "code", "said"),
         [
             (["--models", "pts"], 1, "did you mean 'pst'"),
+            (["--models", " ,"], 1, "got no model; expected some of 1-wl"),
             (["--category", "CFG", "--data-dir", "."], 2, "did you mean 'CFI'"),
             (["--json", "nowhere/brec.json"], 2, "no folder nowhere"),
             (["--models", "1-wl", "--data-dir", "."], 1, "brec_v3.npy"),
         ],
-        ids=["model", "category", "json", "data"],
+        ids=["model", "no model", "category", "json", "data"],
     )
     def test_bad_input(self, arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
         result = self.call(*arguments, "--out", str(tmp_path))

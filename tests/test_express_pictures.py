@@ -186,3 +186,11 @@ def test_long_text_is_broken_and_cut_where_it_must() -> None:
     assert all(width_of(line, 10.5) <= 3.0 for line in lines)
     assert broken("m" * 200, 3.0, 10.5, 4)[0].endswith("m …")
     assert broken("short", 3.0, 10.5, 4) == ["short"]
+
+
+def test_evidence_is_whole_since_it_says_at_its_end_what_holds_instead() -> None:
+    evidence = f"{'The argmin from k = 0 is wrong for many ordered pairs. ' * 18}With A⁰ = I it holds."
+    result = {"statement": "Theorem 5.1", "verdict": "fails as printed", "claim": "As printed.", "evidence": evidence}
+    shown = [text.get_text() for text in compose_theorems([result]).findobj(Text) if isinstance(text, Text)]
+    assert any(line.endswith("it holds.") for line in shown)
+    assert not any("…" in line for line in shown)

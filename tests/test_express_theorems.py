@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from pointset.cli import console
 from pointset.cli.main import app
 from pointset.errors import SpecError
-from pointset.studies.statement import Statement
+from pointset.studies.statement import Statement, named
 from pointset.studies.theorems import catalogue
 from pointset.studies.theorems.catalogue import all_statements
 from tests.made_up_statements import DYING, ENDLESS, FALSE, RAISING, SLOW, THREADS, TRUE, UNSENDABLE
@@ -50,9 +52,19 @@ def without_seconds(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_table_a_summary_and_exit_code_0_also_where_a_statement_fails() -> None:
     printed, _ = invoke("--workers", "1")
     lines = [" ".join(line.split()) for line in printed.splitlines()]
-    assert "Proposition 1.1 holds it took its time" in lines
-    assert "Theorem 2.1 fails as printed 7 is odd; 6 is even instead" in lines
+    for name_and_claim, evidence in (
+        (f"Proposition 1.1 holds {SLOW.claim}", "it took its time"),
+        (f"Theorem 2.1 fails as printed {FALSE.claim}", "7 is odd; 6 is even instead"),
+    ):
+        assert lines[lines.index(name_and_claim) + 1] == evidence
     assert "3 statements: 2 hold, 1 fails as printed; " in lines[-1]
+
+
+def test_on_a_narrow_terminal_the_verdict_stands_under_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "output_console", lambda: Console(width=80, highlight=False))
+    lines = [" ".join(line.split()) for line in invoke("--workers", "1", "2.1")[0].splitlines()]
+    row = lines.index(f"{FALSE.name} {FALSE.claim}")
+    assert lines[row + 1] == "fails as printed 7 is odd; 6 is even instead"
 
 
 def test_json_is_a_list_of_statements_that_every_reader_of_json_accepts(tmp_path: Path) -> None:
@@ -76,6 +88,7 @@ def test_names_choose(tmp_path: Path) -> None:
     assert "Error: got 'Theorem 1.3'" in said
     assert "Theorem 2.1" in said
     assert "did you mean 'Theorem 1.2'?" in said
+    assert "got ' '; expected a part of a statement's name" in invoke(" ", code=1)[1]
     assert "Traceback" not in said
 
 
@@ -123,7 +136,8 @@ def test_workers_are_checked_and_nothing_gives_nothing() -> None:
 
 
 def test_ctrl_c_ends_all_processes_at_once_and_in_silence(tmp_path: Path) -> None:
-    program = (
+    program = (  # in the background of a shell a process is born deaf to SIGINT, so it is made to hear first
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from pointset.studies.theorems import catalogue; from tests.made_up_statements import ENDLESS; "
         "catalogue.all_statements = lambda: ENDLESS; from pointset.cli.main import run; run()"
     )
@@ -152,3 +166,18 @@ def test_the_papers_statements_have_names_of_their_own_and_can_be_sent_to_proces
     assert len(set(names)) == len(names) >= 20
     assert pickle.dumps(statements)  # a lambda would raise
     assert all(statement.claim.strip() for statement in statements)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (["A.1"], ["Lemma A.1"]),
+        (["lemma a"], ["Lemma A.1", "Lemma A.10"]),
+        (["A.10", "5"], ["Theorem 5.1", "Lemma A.10"]),
+        ([], ["Theorem 5.1", "Lemma A.1", "Lemma A.10"]),
+    ],
+    ids=["number", "word", "two", "none"],
+)
+def test_statements_by_a_part_of_their_name(asked: list[str], found: list[str]) -> None:
+    statements = tuple(Statement(name, "", TRUE.check) for name in ("Theorem 5.1", "Lemma A.1", "Lemma A.10"))
+    assert [one.name for one in named(statements, asked)] == found

@@ -218,7 +218,7 @@ class TestDistances:
 
     def test_srd_coordinates_show_adjacency(self, tmp_path: Path) -> None:
         """⟨v_i, v_j⟩ = L_ij for the coordinates of ``pst-gc``, so edges are there to be read, exactly."""
-        found = measure_distances(bundle(tmp_path, "pst-gc"), graphs=12, progress=False)
+        found = measure_distances(bundle(tmp_path, "pst-gc"), graphs=8, progress=False)
         points = found["layers"][0]
         assert points["name"] == "points" and found["graphs"]["kind"] == "generated"
         for weights in ("trained", "random"):
@@ -260,7 +260,7 @@ class TestDistances:
             torch.testing.assert_close(features, swapped[name])
 
     def test_models_without_attention_are_read_by_their_vectors(self, tmp_path: Path) -> None:
-        found = measure_distances(bundle(tmp_path, "psds", layers=3), graphs=8, progress=False)
+        found = measure_distances(bundle(tmp_path, "psds", layers=3), graphs=4, progress=False)
         assert [layer["name"] for layer in found["layers"]] == ["points", "layer 1", "layer 2"]
         assert found["layers"][1]["trained"]["accuracy"] > found["majority"]
 
@@ -283,12 +283,12 @@ class TestCommands:
     @pytest.mark.parametrize("verb", ["counting", "distances"])
     def test_end_to_end(self, verb: str, runs: Path, tmp_path: Path) -> None:
         file, picture = tmp_path / "found.json", tmp_path / "found.png"
-        words = ["express", verb, str(runs / "counts"), "--graphs", "4", "--json", str(file), "--picture", str(picture)]
+        words = ["express", verb, str(runs / "counts"), "--graphs", "2", "--json", str(file), "--picture", str(picture)]
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
         found = json.loads(file.read_text())
         study = {"counting": count_fresh, "distances": measure_distances}[verb]
-        assert found == study(runs / "counts", graphs=4, progress=False)  # the same again, and the defaults agree
+        assert found == study(runs / "counts", graphs=2, progress=False)  # the same again, and the defaults agree
         assert picture.stat().st_size > 10_000
         for name in found["substructures"] if verb == "counting" else ["degrees", "layer 2", "fresh weights"]:
             assert name in done.output

@@ -119,6 +119,12 @@ def test_the_guide_to_recipes_runs() -> None:
     assert run_guide("recipes.md")["recipe"].model.dim == 96
 
 
+def test_the_guide_to_expressivity_runs() -> None:
+    names = run_guide("expressivity.md")
+    assert names["together"] and names["marked"] == [False] and not names["one_layer"]
+    assert len(names["chang"]) == 4
+
+
 def test_the_guide_to_datasets_names_all_of_them() -> None:
     guide = (REPOSITORY / "docs" / "datasets.md").read_text()
     assert [name for name in pointset.datasets.names() if f"`{name}`" not in guide] == []

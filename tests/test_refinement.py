@@ -20,7 +20,7 @@ from pointset.errors import GraphError, MemoryForecastError, SpecError
 from pointset.studies import families
 from pointset.studies.families import cfi, marked, random_regular, rook, shrikhande
 from pointset.studies.refinement import Refinement, refine_nodes, refine_pairs, refine_tuples
-from pointset.studies.refinement import pairs as pairs_module
+from pointset.studies.refinement.modular import product
 from tests.graph_strategies import adjacency_matrices, relabelled, with_features
 
 Refine = Callable[..., Refinement]
@@ -141,7 +141,7 @@ class TestPairs:
         left[0] = right[:, 0] = 2**22 - 4  # the largest there are
         rows, columns = [0, 1, 500], [0, 7]
         exact = left.astype(object)[rows] @ right.astype(object)[:, columns] % (2**22 - 3)
-        got = pairs_module._fingerprints(left.astype(float), right.astype(float))
+        got = product(left.astype(float), right.astype(float))
         assert np.array_equal(got[np.ix_(rows, columns)], exact.astype(np.int64))
 
 

@@ -21,6 +21,7 @@ from pointset import PointModel
 from pointset.encoders.batch import PointBatch, PointGroup
 from pointset.encoders.inputs import Coordinates
 from pointset.encoders.layers import PointState
+from pointset.errors import SpecError
 from pointset.points.inputs import read_graph
 from pointset.testing import (
     InvarianceError,
@@ -367,3 +368,8 @@ class TestChanges:
         angles = torch.tensor([math.atan2(float(turn[1, 0]), float(turn[0, 0])) for turn in turns])
         counts = torch.histc(angles, bins=8, min=-math.pi, max=math.pi)
         assert float((counts - 500).abs().max()) < 100  # about five standard deviations
+
+
+def test_nothing_is_not_certified() -> None:
+    with pytest.raises(SpecError, match="got no graphs"):
+        assert_invariant(PointModel.from_preset("pst", dim=8, layers=1), [])

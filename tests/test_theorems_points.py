@@ -99,7 +99,7 @@ def test_the_printed_f_takes_a_hexagon_for_two_triangles() -> None:
 
 def test_distances_are_ambiguous_only_for_a_node_and_itself() -> None:
     finding = found("Theorem 5.1 (every pair, proof as printed)")
-    assert "2 nodes with no edge" in finding.evidence and "3 nodes with the edges 01 02" in finding.evidence
+    assert "2 nodes with no edge" in finding.evidence and "3 nodes with the edges 0–1, 0–2" in finding.evidence
     assert finding.numbers["ambiguous_pairs_of_different_nodes"] == 0 == finding.numbers["wrong_with_identity"]
 
 

@@ -34,6 +34,7 @@ EXAMPLES = """
 _VIOLATED = 1
 _NOT_CHECKED = 2
 _SHOWN = 10  # rows left out that are named
+_DIGITS = {"float32": 9, "float64": 17}  # as many as tell any two numbers apart
 _MOST_SMILES = 60  # letters
 
 
@@ -46,9 +47,9 @@ def check_invariance(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Most graphs to check, drawn at random.")] = 200,
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Random draws of each change.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all random choices.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all random choices.")] = 0,
     tolerance: Annotated[
-        float, typer.Option(metavar="X", help="Largest change in float32, of the largest output.")
+        float, typer.Option(metavar="X", help="Change allowed in float32, as a share of the largest output.")
     ] = 1e-4,
     tolerance_float64: Annotated[
         float, typer.Option("--tolerance-float64", metavar="X", help="The same in float64.")
@@ -155,7 +156,8 @@ def _print_worst(console: Console, check: dict[str, Any]) -> None:
         return
     smiles = "" if worst["smiles"] is None else f" {worst['smiles'][:_MOST_SMILES]}"
     node = "" if worst["node"] is None else f" of node {worst['node']}"
-    changed = f"{worst['target']}{node} from {_value(worst['before'])} to {_value(worst['after'])}"
+    digits = _DIGITS[check["precision"]]
+    changed = f"{worst['target']}{node} from {_value(worst['before'], digits)} to {_value(worst['after'], digits)}"
     console.print(
         printable(
             f"worst graph: {worst['graph']}{smiles}, n = {worst['nodes']}, m = {worst['edges']}: {check['change']} "
@@ -170,5 +172,5 @@ def _amount(difference: float | None) -> str:
     return "not a number" if difference is None else f"{difference:.1e}"
 
 
-def _value(value: float | None) -> str:
-    return "not a number" if value is None else f"{value:.9g}"
+def _value(value: float | None, digits: int) -> str:
+    return "not a number" if value is None else f"{value:.{digits}g}"

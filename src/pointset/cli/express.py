@@ -9,10 +9,10 @@ from pointset.cli.options import Verb, Verbs
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset express theorems                          [dim]every statement of the paper, with a verdict[/dim]
-  pointset express brec --models pst,3-wl --out brec [dim]400 pairs that message passing takes for one[/dim]
-  pointset express counting runs/one                 [dim]what a trained model counts, on new graphs[/dim]
-  pointset express distances runs/one                [dim]which distances its attention knows[/dim]
+  pointset express theorems            [dim]each statement, with a verdict[/dim]
+  pointset express brec --models 3-wl  [dim]400 pairs that are hard to tell apart[/dim]
+  pointset express counting runs/one   [dim]what a model counts, on new graphs[/dim]
+  pointset express distances runs/one  [dim]which distances its attention knows[/dim]
 """
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich", no_args_is_help=True, epilog=EXAMPLES)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointset.cli.express_output import JsonFile, Picture, check_outputs, write_outputs
-from pointset.cli.messages import load_torch, reported_errors, say
+from pointset.cli.messages import counted, load_torch, reported_errors, say
 
 if TYPE_CHECKING:
     from pointset.datasets.graph_pairs import GraphPair
@@ -21,7 +21,7 @@ EXAMPLES = """
   pointset express brec --models 1-wl,3-wl,inner-products  [dim]exact, a minute[/dim]
   pointset express brec --models pst                       [dim]400 trainings[/dim]
   pointset express brec --models pst --category Basic --json basic.json
-  pointset express brec --picture brec.png                 [dim]all, beside each other[/dim]
+  pointset express brec --picture brec.png                 [dim]all of them[/dim]
 
 [bold]Protocol[/bold]
   For each pair a fresh model learns to give 32 relabelled copies of both
@@ -44,22 +44,28 @@ class Precision(StrEnum):
 
 
 def brec(
-    models: Annotated[str, typer.Option(metavar="NAMES", help="Comma-separated; any preset, gin, invariants.")] = _ALL,
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help="Comma-separated: presets, gin, exact ones (see below).")
+    ] = _ALL,
     category: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only these pairs (Basic, CFI, …); may be repeated.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where outcomes are kept.")] = Path("out/brec"),
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of copies and weights.")] = 0,
-    channels: Annotated[int, typer.Option(metavar="N", min=1, help="Of the models.")] = 16,
-    layers: Annotated[int, typer.Option(metavar="N", min=1, help="Of the models.")] = 5,
-    epochs: Annotated[int, typer.Option(metavar="N", min=0, help="Of training, over the 32 copies.")] = 1,
-    precision: Annotated[Precision, typer.Option(metavar="NAME", help="float64 or float32.")] = Precision.FLOAT64,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes; as many as cores.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of copies and weights.")] = 0,
+    channels: Annotated[int, typer.Option(metavar="N", min=1, help="Channels of the trained models.")] = 16,
+    layers: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of the trained models.")] = 5,
+    epochs: Annotated[int, typer.Option(metavar="N", min=0, help="Epochs of training, over the 32 copies.")] = 1,
+    precision: Annotated[
+        Precision, typer.Option(metavar="NAME", help="Of weights and points: float64 or float32.")
+    ] = Precision.FLOAT64,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes, by default as many as cores.")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
     json_file: JsonFile = None,
     picture: Picture = None,
 ) -> None:
-    """Try models on BREC: 400 pairs of graphs that message passing takes for one."""
+    """Try models on BREC: 400 pairs of graphs that message passing cannot tell apart."""
     with reported_errors("Stopped. What is finished is kept; the same command goes on."):
         check_outputs(json_file, picture)
         load_torch()
@@ -120,4 +126,4 @@ def _print(outcomes: dict[str, list[Outcome]]) -> None:
 def _say_missed(name: str, missed: list[int]) -> None:
     if missed and name != "3-wl":
         listed = ", ".join(map(str, missed[:20])) + (" …" if len(missed) > 20 else "")
-        say(f"{name} misses {len(missed)} pairs that 3-wl tells apart: {listed}")
+        say(f"{name} misses {counted(len(missed), 'pair')} that 3-wl tells apart: {listed}")

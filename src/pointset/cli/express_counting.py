@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pointset.cli.express_output import JsonFile, Picture, check_outputs, write_outputs
 from pointset.cli.messages import counted, load_torch, printable, reported_errors, say
+from pointset.cli.prediction_options import DataDir, Run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,10 +33,10 @@ EXAMPLES = """
 
 
 def counting(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run, or a bundle.")],
+    run: Run,
     graphs: Annotated[int, typer.Option(metavar="N", min=1, help="Fresh graphs of each family.")] = 500,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the fresh graphs.")] = 2024,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the run's data lies.")] = None,
+    data_dir: DataDir = None,
     json_file: JsonFile = None,
     picture: Picture = None,
 ) -> None:
@@ -73,7 +73,7 @@ def _print_errors(console: Console, found: Mapping[str, Any]) -> None:
     from pointset.cli.console import plain_table
 
     table = plain_table(console)
-    table.add_column("normalised MAE")
+    table.add_column("normalised MAE", overflow="fold")
     for family in found["families"]:
         table.add_column(family, justify="right")
     for name in found["substructures"]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pointset.cli.express_output import JsonFile, Picture, check_outputs, write_outputs
 from pointset.cli.messages import counted, load_torch, reported_errors
+from pointset.cli.prediction_options import DataDir, Run
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -37,10 +37,10 @@ _MEASURES = {"resistance": "resistance_r2", "commute": "commute_r2", "return": "
 
 
 def distances(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run, or a bundle.")],
+    run: Run,
     graphs: Annotated[int, typer.Option(metavar="N", min=2, help="Fresh graphs; half to fit the probes.")] = 100,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the graphs, and of the fresh weights.")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the run's data lies.")] = None,
+    data_dir: DataDir = None,
     json_file: JsonFile = None,
     picture: Picture = None,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,12 +34,10 @@ def write_outputs(
     content: Any, json_file: Path | None, picture: Path | None, draw: Callable[[Any, Path], None]
 ) -> None:
     """Write ``content`` as JSON, and what ``draw`` makes of it."""
-    from pointset.files import replacing
+    from pointset.training.json_files import write_json
 
     if json_file is not None:
-        with replacing(json_file) as temporary:
-            text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
+        write_json(json_file, content)
     if picture is not None:
         draw(content, picture)
     written = [str(path) for path in (json_file, picture) if path is not None]

@@ -12,28 +12,33 @@ from pointset.cli.express_output import JsonFile, Picture, check_outputs, write_
 from pointset.cli.messages import counted, load_torch, reported_errors
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from pointset.studies.statement import Statement
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset express theorems                       [dim]all, in a few minutes[/dim]
-  pointset express theorems 3.1 5.2               [dim]those with this in their name[/dim]
+  pointset express theorems              [dim]all, in a few minutes[/dim]
+  pointset express theorems 3.1 5.2      [dim]those with this in their name[/dim]
   pointset express theorems "theorem 5"
-  pointset express theorems --list                [dim]what they claim; nothing is run[/dim]
+  pointset express theorems --list       [dim]what they claim; nothing is run[/dim]
   pointset express theorems --json theorems.json --picture theorems.png
 
 [bold]Verdicts[/bold]
   [green]holds[/green]             the experiment found what the paper states
-  [yellow]fails as printed[/yellow]  it found otherwise; the evidence says what, and what holds instead
+  [yellow]fails as printed[/yellow]  it found otherwise; the evidence says what, and what
+                    holds instead
   [red]error[/red]             the experiment did not come to its end (exit code 1)
 """
 _COLOURS = {"holds": "green", "fails as printed": "yellow", "error": "red"}
+_THREE_COLUMNS = 100  # columns of a terminal from which the verdict has one of its own
 _LONGEST_NAME = 24  # columns; longer ones take several lines, so that the evidence has room
 
 
 def theorems(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Parts of names: 3.1, “Theorem 5”. By default all.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help='Names or parts of them: 3.1, "Theorem 5". By default all.'),
     ] = None,
     only_list: Annotated[bool, typer.Option("--list", help="Print what is claimed, and run nothing.")] = False,
     workers: Annotated[
@@ -75,7 +80,7 @@ def _print_claims(statements: Sequence[Statement]) -> None:
 
     console = output_console()
     table = plain_table(console)
-    table.add_column("statement", no_wrap=True)
+    table.add_column("statement", max_width=None if console.width >= _THREE_COLUMNS else _LONGEST_NAME)
     table.add_column("claim")
     for statement in statements:
         table.add_row(_text(statement.name, "bold"), _text(statement.claim))
@@ -88,11 +93,14 @@ def _print_results(results: Sequence[dict[str, Any]], seconds: float) -> None:
     console = output_console()
     table = plain_table(console)
     table.add_column("statement", max_width=_LONGEST_NAME)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("evidence")
+    narrow = console.width < _THREE_COLUMNS
+    if not narrow:
+        table.add_column("verdict", no_wrap=True)
+    table.add_column("claim, and evidence")
     for result in results:
-        verdict = result["verdict"]
-        table.add_row(_text(result["statement"], "bold"), _text(verdict, _COLOURS[verdict]), _text(result["evidence"]))
+        name, verdict = _text(result["statement"], "bold"), _text(result["verdict"], _COLOURS[result["verdict"]])
+        found = _text(result["claim"], "dim").append("\n").append_text(_text(result["evidence"]))
+        table.add_row(*([name.append("\n").append_text(verdict)] if narrow else [name, verdict]), found)
         table.add_row()
     console.print(table)
     console.print(_summary(results, seconds))
@@ -114,7 +122,7 @@ def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
     return f"{counted(len(results), 'statement')}: {', '.join(parts)}; {duration(seconds)}"
 
 
-def _text(text: str, style: str = "") -> Any:
+def _text(text: str, style: str = "") -> Text:
     from rich.text import Text
 
     from pointset.cli.messages import printable

@@ -1,4 +1,4 @@
-"""BREC: 400 pairs of graphs that are not isomorphic and that 1-WL takes for one (Wang and Zhang, 2024)."""
+"""BREC: 400 pairs of graphs that are not isomorphic and that 1-WL cannot tell apart (Wang and Zhang, 2024)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,11 +46,12 @@ def named(statements: tuple[Statement, ...], names: list[str]) -> tuple[Statemen
         return statements
     chosen = []
     for name in names:
-        found = [one for one in statements if name.lower() in one.name.lower()]
+        pattern = re.compile(re.escape(name.strip()) + r"(?!\d)", re.IGNORECASE)  # "A.1" is no part of "A.10"
+        found = [one for one in statements if name.strip() and pattern.search(one.name)]
         if not found:
             known = [one.name for one in statements]
             raise SpecError(
-                f"got {name!r}; expected a part of a statement's name: {', '.join(known)}{did_you_mean(name, known)}"
+                f"got {name!r}; expected a part of a statement's name: {'; '.join(known)}{did_you_mean(name, known)}"
             )
         chosen += [one for one in found if one not in chosen]
     return tuple(sorted(chosen, key=statements.index))

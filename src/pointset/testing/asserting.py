@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pointset.errors import SpecError
 from pointset.testing.measuring import Observation, as_points, largest_output, observations
 from pointset.testing.rows import InvarianceError, RowsOfGraphs, at_rest
 
@@ -34,6 +35,7 @@ def assert_invariant(
         repeats: number of random draws.
 
     Raises:
+        SpecError: there are no graphs.
         InvarianceError: which change mattered, for which graph, and by how much.
 
     Example:
@@ -42,6 +44,8 @@ def assert_invariant(
         >>> pointset.testing.assert_invariant(model, [nx.cycle_graph(6), nx.hypercube_graph(3)])
     """
     points = as_points(model, graphs)
+    if not points:
+        raise SpecError("got no graphs; expected one at least, as nothing is checked without")
     dtype = next((p.dtype for p in model.parameters()), torch.float64)
     allowed = TOLERANCE.get(dtype, 1e-5) if tolerance is None else tolerance
     with at_rest(model):

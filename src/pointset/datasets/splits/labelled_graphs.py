@@ -34,11 +34,17 @@ class LabelledGraph:
         """The same for verbatim copies only."""
         return b"".join(array.tobytes() for array in (self.node_class, self.edges, self.edge_class))
 
+    def edge_table(self) -> Integers:
+        """(n, n) symmetric: 0 where there is no edge, otherwise 1 + the edge's class."""
+        low, high = self.edges
+        table = np.zeros((self.num_nodes, self.num_nodes), dtype=np.int64)
+        table[low, high] = table[high, low] = 1 + self.edge_class
+        return table
+
     def coloured(self) -> Coloured:
         """As :func:`~pointset.points.matching.match_by_components` takes it."""
         low, high = self.edges
-        pairs = np.zeros((self.num_nodes, self.num_nodes), dtype=np.int64)
-        pairs[low, high] = pairs[high, low] = 1 + self.edge_class
+        pairs = self.edge_table()
         adjacency = scipy.sparse.coo_array((np.ones(len(low)), (low, high)), shape=pairs.shape)
         component = np.zeros(0, dtype=np.int64)
         if self.num_nodes:
@@ -54,7 +60,7 @@ class LabelledGraph:
         """
         if self.num_nodes > MOST_NODES:
             return None
-        codes = self.coloured().pairs.astype(np.uint64)
+        codes = self.edge_table().astype(np.uint64)
         codes[np.diag_indices(self.num_nodes)] += (1 + self.node_class).astype(np.uint64) << np.uint64(32)
         for _ in range(_ROUNDS):
             left, right = ((scrambled(codes ^ salt) >> np.uint64(44)).astype(np.float64) for salt in _SALTS)

@@ -14,7 +14,7 @@ _VERDICTS = {"holds": (HOLDS, "✓"), "fails as printed": (FAILS, "✗")}  # all
 _NAME, _CLAIM, _EVIDENCE = 2.2, 4.8, 8.4  # inches of the columns
 _MARK, _GAP, _END = 0.5, 0.3, 0.15  # inches: before the name, between columns, behind the last
 _LINE, _ABOVE = 0.19, 0.09  # inches: from line to line, above and below the text of a row
-_MOST_LINES, _WHERE_IT_FAILS = 3, 5  # of evidence, which says at its end what holds instead
+_MOST_LINES, _OF_EVIDENCE = 3, 12  # of a claim; of evidence, which says at its end what holds instead
 
 
 class _Row(NamedTuple):
@@ -55,12 +55,11 @@ def compose_theorems(results: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def _row(result: Mapping[str, Any]) -> _Row:
-    most = _MOST_LINES if result["verdict"] == "holds" else _WHERE_IT_FAILS
     return _Row(
         broken(str(result["statement"]), _NAME, TEXT, 3, bold=True),
         str(result["verdict"]),
         broken(str(result.get("claim", "")), _CLAIM, SMALL, _MOST_LINES),
-        broken(str(result["evidence"]), _EVIDENCE, SMALL, most),
+        broken(str(result["evidence"]), _EVIDENCE, SMALL, _OF_EVIDENCE),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,3 +29,18 @@ class Outcome:
         """For JSON; numbers that are not finite become None."""
         content: dict[str, Any] = finite(asdict(self))
         return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Outcome:
+        """What :meth:`as_dict` gave.
+
+        Raises:
+            TypeError: an entry is missing, unknown, or of another kind.
+        """
+        outcome = cls(**content)
+        kinds = {int: ("pair", "nodes"), str: ("category",), bool: ("separated", "unreliable"), float: ("seconds",)}
+        for kind, names in kinds.items():
+            for name in names:
+                if type(value := getattr(outcome, name)) is not kind:
+                    raise TypeError(f"{name}={value!r}; expected {kind.__name__}")
+        return outcome

@@ -57,7 +57,10 @@ class Records:
 
     def _read(self, settings: Mapping[str, Any]) -> None:
         self._file.seek(0)
-        text = self._file.read()
+        try:
+            text = self._file.read()
+        except ValueError as error:  # no UTF-8
+            raise self._damaged(error) from None
         whole = text[: text.rfind("\n") + 1]  # a process that was killed may have left half a line
         if len(whole) < len(text):
             self._file.truncate(len(whole.encode()))
@@ -67,12 +70,16 @@ class Records:
             return
         try:
             known, *outcomes = (json.loads(line) for line in lines)
-            self.outcomes = {one["pair"]: Outcome(**one) for one in outcomes}
+            known = dict(known)
+            self.outcomes = {one["pair"]: Outcome.from_dict(one) for one in outcomes}
         except (ValueError, TypeError, KeyError) as error:
-            raise FileFormatError(f"{self.path} is damaged ({error}); delete it, or choose another --out") from None
+            raise self._damaged(error) from None
         if known != settings:
             changed = [f"{key}={known.get(key)!r}" for key in settings if known.get(key) != settings[key]]
             raise SpecError(
                 f"{self.path} was made with {', '.join(changed) or 'other settings'}; give the same settings to go on, "
                 "or choose another --out"
             )
+
+    def _damaged(self, error: Exception) -> FileFormatError:
+        return FileFormatError(f"{self.path} is damaged ({error}); delete it, or choose another --out")

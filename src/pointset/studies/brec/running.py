@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from pointset.datasets.graph_pairs import GraphPair
-from pointset.errors import SpecError, did_you_mean
+from pointset.errors import MemoryForecastError, SpecError, did_you_mean
 from pointset.machine import cores
 from pointset.progress import progress_bar
 from pointset.studies.brec.contestants import contestant_named, trained_names
@@ -27,8 +28,10 @@ def model_names() -> list[str]:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse an unknown name before any work is done."""
+    """Refuse an unknown name, or none, before any work is done."""
     known = model_names()
+    if not names:
+        raise SpecError(f"got no model; expected some of {', '.join(known)}")
     for name in names:
         if name not in known:
             raise SpecError(f"got the model {name!r}; expected one of {', '.join(known)}{did_you_mean(name, known)}")
@@ -52,6 +55,11 @@ def run(
         settings: of the training.
         workers: processes of one thread each; by default as many as there are cores.
         show: a progress bar; by default on a terminal.
+
+    Raises:
+        SpecError: no such model, or ``folder`` holds outcomes of other settings.
+        FileFormatError: the outcomes in ``folder`` are damaged.
+        MemoryForecastError: a process was ended from outside, most likely for its memory.
     """
     check_names([name])
     settings = settings or Settings()
@@ -82,6 +90,12 @@ def _outcomes(name: str, pairs: Sequence[GraphPair], settings: Settings, workers
         for pair in pairs:
             yield compare_pair(name, pair, settings)
         return
-    with worker_processes(workers) as submit:
-        for future in as_completed([submit(compare_pair, name, pair, settings) for pair in pairs]):
-            yield future.result()
+    try:
+        with worker_processes(workers) as submit:
+            for future in as_completed([submit(compare_pair, name, pair, settings) for pair in pairs]):
+                yield future.result()
+    except BrokenProcessPool:
+        raise MemoryForecastError(
+            f"one of {workers} processes on pairs ended before its time (out of memory?); what is finished is kept. Go "
+            "on by the same command, with fewer --workers if it happens again"
+        ) from None

@@ -104,12 +104,13 @@ def compare(pair: GraphPair, contestant: Contestant, settings: Settings) -> Outc
         model, loss, steps = _trained(contestant, batches, settings)
     rows = [_rows(model, graphs, contestant) for graphs in (first, second, others)]
     of_pair, of_copies = t_squared(rows[0], rows[1]), t_squared(rows[0], rows[2])
+    finite = all(bool(some.isfinite().all()) for some in rows)
     return Outcome(
         pair=pair.number,
         category=pair.category,
         nodes=pair.num_nodes,
-        separated=of_pair > THRESHOLD,
-        unreliable=of_copies > THRESHOLD,
+        separated=finite and of_pair > THRESHOLD,
+        unreliable=not finite or of_copies > THRESHOLD,
         seconds=round(time.perf_counter() - start, 3),
         t_squared=of_pair,
         t_squared_of_copies=of_copies,

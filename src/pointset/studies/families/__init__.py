@@ -1,6 +1,13 @@
 """Graph families on which expressivity is decided: networkx graphs with nodes 0…n−1, and PyG Data with a mark.
 
-``FAMILIES`` lists them by name, with a description of each.
+``FAMILIES`` lists them by name, with a description of each::
+
+    from pointset.studies.families import FAMILIES, cfi, rook
+
+    rook(4)  # a networkx graph with 16 nodes
+    cfi(rook(2), twisted=True)
+    for family in FAMILIES.values():
+        print(family.name, "–", family.description)
 """
 
 from pointset.studies.families.cai_fuerer_immerman import cfi

@@ -11,13 +11,13 @@ CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
 def cycle(n: int) -> nx.Graph[int]:
-    """One cycle C_n."""
+    """One cycle C_n, n ≥ 3."""
     graph: nx.Graph[int] = nx.cycle_graph(whole_number(n, "n", 3))
     return graph
 
 
 def two_cycles(length: int) -> nx.Graph[int]:
-    """Two separate cycles, which message passing takes for one cycle of twice the length."""
+    """Two separate cycles, which message passing cannot tell from one cycle of twice the length."""
     one = cycle(whole_number(length, "length", 3))
     return nx.disjoint_union(one, one)
 

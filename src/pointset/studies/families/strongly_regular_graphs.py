@@ -20,7 +20,7 @@ from pointset.studies.families.regular import hypercube
 
 
 class Parameters(NamedTuple):
-    """(v, k, λ, μ)."""
+    """Of a strongly regular graph: v nodes with k neighbours each; λ shared by neighbours, μ by other pairs."""
 
     v: int
     k: int
@@ -79,7 +79,7 @@ def seidel_switched(graph: nx.Graph[Any], nodes: Iterable[Any]) -> nx.Graph[Any]
 
 
 def petersen() -> nx.Graph[int]:
-    """(10, 3, 0, 1)."""
+    """Petersen's graph, (10, 3, 0, 1): pairs out of five, linked where they share none."""
     return nx.petersen_graph()
 
 
@@ -103,7 +103,7 @@ def schlaefli() -> nx.Graph[int]:
 
 
 def hoffman_singleton() -> nx.Graph[int]:
-    """(50, 7, 0, 1)."""
+    """The graph of Hoffman and Singleton, (50, 7, 0, 1): the largest known with degree 7 and diameter 2."""
     return nx.hoffman_singleton_graph()
 
 

@@ -2,8 +2,11 @@
 
 All graphs of one call are refined together, so that colours can be compared between them::
 
+    from pointset.studies.families import rook, shrikhande
+    from pointset.studies.refinement import refine_pairs
+
     refinement = refine_pairs([rook(4), shrikhande()])
-    refinement.same(0, 1)  # True: 2-FWL takes the two for one graph
+    refinement.same(0, 1)  # True: 2-FWL cannot tell the two apart
 """
 
 from pointset.studies.refinement.colours import Refinement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.datasets.splits.labelled_graphs import LabelledGraph, labelled_graphs
-from pointset.errors import GraphError, SpecError
+from pointset.errors import GraphError
 from pointset.points.inputs import read_graphs
+from pointset.studies.families.checks import whole_number
 
 Colours = list[NDArray[np.int64]]  # an array for each graph
 Step = Callable[[Colours], Colours]  # one round; it may split classes, never join them
@@ -33,7 +33,7 @@ class Refinement:
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
     def same(self, graph: int, other: int) -> bool:
-        """Whether the refinement takes two graphs for one: their histograms are equal."""
+        """Whether the refinement cannot tell two graphs apart: their histograms are equal."""
         return self.histogram(graph) == self.histogram(other)
 
 
@@ -48,14 +48,6 @@ def coloured_graphs(graphs: Sequence[Any]) -> list[LabelledGraph]:
     return labelled_graphs(every)
 
 
-def edge_table(graph: LabelledGraph) -> NDArray[np.int64]:
-    """(n, n) symmetric: 0 where there is no edge, otherwise 1 + the edge's class."""
-    low, high = graph.edges
-    table = np.zeros((graph.num_nodes, graph.num_nodes), dtype=np.int64)
-    table[low, high] = table[high, low] = 1 + graph.edge_class
-    return table
-
-
 def _check_alike(tensors: list[Tensor | None], name: str) -> None:
     """Features of different shape would have no common numbers."""
     shapes = [None if tensor is None else tuple(tensor.shape[1:]) for tensor in tensors]
@@ -68,7 +60,7 @@ def _check_alike(tensors: list[Tensor | None], name: str) -> None:
 
 def refine(start: Colours, step: Step, rounds: int | None) -> Refinement:
     """Exactly ``rounds`` rounds; with None, until no class splits."""
-    rounds = _checked_rounds(rounds)
+    rounds = None if rounds is None else whole_number(rounds, "rounds", 0)
     colours, made = start, 0
     while True:
         after = step(colours)
@@ -77,18 +69,6 @@ def refine(start: Colours, step: Step, rounds: int | None) -> Refinement:
         if made == rounds:
             return Refinement(colours, made, stable=False)
         colours, made = after, made + 1
-
-
-def _checked_rounds(rounds: int | None) -> int | None:
-    if rounds is None:
-        return None
-    try:
-        number = operator.index(rounds)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(rounds, bool):
-        raise SpecError(f"got rounds={rounds!r}; expected a whole number from 0, or None to go on until stable")
-    return number
 
 
 def num_classes(colours: Colours) -> int:
@@ -112,3 +92,13 @@ def split(colours: Colours, by: Colours) -> Colours:
     second = flat(by)
     keys = flat(colours) * (int(second.max(initial=0)) + 1) + second
     return like(np.unique(keys, return_inverse=True)[1].astype(np.int64), colours)
+
+
+def of_first(nodes: Colours) -> Colours:
+    """Colours (…, n) of nodes as colours (…, n, n) of pairs i, j: that of i."""
+    return [np.broadcast_to(one[..., :, None], (*one.shape, one.shape[-1])) for one in nodes]
+
+
+def of_second(nodes: Colours) -> Colours:
+    """The same for that of j."""
+    return [np.broadcast_to(one[..., None, :], (*one.shape, one.shape[-1])) for one in nodes]

@@ -1,6 +1,7 @@
 """2-FWL on graphs with one node marked, each in turn: between 3-WL and 4-WL (:func:`same_when_marked`).
 
-Two graphs are taken for one if the multisets over their nodes v of "what 2-FWL says of the graph with v marked" agree.
+Two graphs cannot be told apart if the multisets over their nodes v of "what 2-FWL says of the graph with v marked"
+agree.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ _ROUNDS = (2, 4, None)  # most graphs are told apart by few, and the rounds unti
 
 
 def same_when_marked(graphs: Sequence[Any]) -> list[bool]:
-    """Whether each graph after the first is taken for the first; n⁴ for each round."""
+    """For each graph after the first, whether it cannot be told from the first; n⁴ for each round.
+
+    Args:
+        graphs: anything :func:`pointset.to_points` takes, without node features.
+    """
     every = [_each_node_marked(graph) for graph in graphs]
     same = [True] * (len(graphs) - 1)
     for rounds in _ROUNDS:

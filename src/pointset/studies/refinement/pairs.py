@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pointset.datasets.splits.labelled_graphs import LabelledGraph
 from pointset.points.memory import check_fits
@@ -25,15 +24,14 @@ from pointset.studies.refinement.colours import (
     Colours,
     Refinement,
     coloured_graphs,
-    edge_table,
     num_classes,
+    of_first,
+    of_second,
     refine,
     split,
 )
+from pointset.studies.refinement.modular import DRAWS, PRIME, product
 
-_PRIME = 2**22 - 3
-_DRAWS = 5
-_EXACT = 512  # terms of a sum: 2²² · 2²² · 2⁹ = 2⁵³, up to which float64 holds every whole number
 _SEED = 0x2F31
 
 
@@ -60,29 +58,18 @@ def refine_pairs(graphs: Sequence[Any], rounds: int | None = None) -> Refinement
 
     def step(colours: Colours) -> Colours:
         after = colours
-        for _ in range(_DRAWS):
-            left, right = generator.integers(_PRIME, size=(2, num_classes(colours))).astype(np.float64)
-            after = split(after, [_fingerprints(left[one], right[one]) for one in colours])
+        for _ in range(DRAWS):
+            left, right = generator.integers(PRIME, size=(2, num_classes(colours))).astype(np.float64)
+            after = split(after, [product(left[one], right[one]).astype(np.int64) for one in colours])
         return after
 
     return refine(_start(read), step, rounds)
 
 
-def _fingerprints(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.int64]:
-    """(n, n) the product left · right mod p, exactly."""
-    total = np.zeros(left.shape, dtype=np.int64)
-    for begin in range(0, len(left), _EXACT):
-        terms = slice(begin, begin + _EXACT)
-        total += (left[:, terms] @ right[terms]).astype(np.int64) % _PRIME
-    return total % _PRIME
-
-
 def _start(graphs: list[LabelledGraph]) -> Colours:
     """(n, n) for each graph: i = j, then A_ij, then x_i, then x_j."""
     colours: Colours = [np.eye(graph.num_nodes, dtype=np.int64) for graph in graphs]
-    edges = [edge_table(graph) for graph in graphs]
-    rows = [np.broadcast_to(graph.node_class[:, None], one.shape) for graph, one in zip(graphs, edges, strict=True)]
-    columns = [np.broadcast_to(graph.node_class, one.shape) for graph, one in zip(graphs, edges, strict=True)]
-    for by in (edges, rows, columns):
+    nodes = [graph.node_class for graph in graphs]
+    for by in ([graph.edge_table() for graph in graphs], of_first(nodes), of_second(nodes)):
         colours = split(colours, by)
     return colours

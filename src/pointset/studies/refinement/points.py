@@ -27,21 +27,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from pointset.errors import MatrixError, SpecError
-from pointset.points.graphs import Graph
+from pointset.errors import MatrixError
 from pointset.points.inputs import read_graphs
 from pointset.points.matrices import matrix_named
 from pointset.points.memory import check_fits
-from pointset.studies.refinement.colours import Colours, Refinement, coloured_graphs, num_classes, split
+from pointset.studies.families.checks import whole_number
+from pointset.studies.refinement.colours import (
+    Colours,
+    Refinement,
+    coloured_graphs,
+    num_classes,
+    of_first,
+    of_second,
+    split,
+)
+from pointset.studies.refinement.modular import DRAWS
+from pointset.studies.refinement.vectors import Vectors, decomposed
 
-Numbers = NDArray[np.float64]  # whole numbers 0 … p − 1, (B, n, n): B graphs of one size
-
-_PRIME = 2**22 - 3
-_DRAWS = 5
-_EXACT = 512  # terms of a sum: 2²² · 2²² · 2⁹ = 2⁵³, up to which float64 holds every whole number
 _SEED = 0x9057
 _WHOLE_NUMBERS = ("adjacency", "laplacian", "augmented")
 
@@ -92,22 +95,6 @@ def refine_points(
 
 
 @dataclass(frozen=True, eq=False)
-class _Draw:
-    """One choice of random numbers: F, B and B' for each stack of graphs of one size."""
-
-    functions: list[Numbers]
-    left: list[Numbers]
-    right: list[Numbers]
-
-    def inner_products(self) -> Colours:
-        """B F B'ᵀ."""
-        return [
-            _product(_product(B, F), C.mT).astype(np.int64)
-            for B, F, C in zip(self.left, self.functions, self.right, strict=True)
-        ]
-
-
-@dataclass(frozen=True, eq=False)
 class _State:
     """Colours and vectors; graphs of one size are stacked, in the order ``positions``."""
 
@@ -115,7 +102,7 @@ class _State:
     pairs: Colours  # (B, n, n) for each size
     nodes: Colours  # (B, n)
     spectra: Colours  # (B, 1, 1), from 1: equal for equal spectra
-    draws: list[_Draw]
+    draws: list[Vectors]
     generator: np.random.Generator
 
     def after_a_layer(self, *, gate_after: bool, attend_after: bool) -> _State:
@@ -128,29 +115,11 @@ class _State:
         pairs = split(pairs, [spectrum * some for spectrum, some in zip(self.spectra, nonzero, strict=True)])
         mixed = split(self.nodes, [np.diagonal(one, axis1=-2, axis2=-1) for one in pairs])
         ends = mixed if attend_after else self.nodes
-        pairs = split(
-            pairs, [np.broadcast_to(one[..., :, None], two.shape) for one, two in zip(ends, pairs, strict=True)]
-        )
-        pairs = split(
-            pairs, [np.broadcast_to(one[..., None, :], two.shape) for one, two in zip(ends, pairs, strict=True)]
-        )
+        pairs = split(split(pairs, of_first(ends)), of_second(ends))
         nodes = split(mixed, _neighbourhoods(pairs, mixed))
-        draws = [self._updated(draw, pairs, mixed if gate_after else self.nodes) for draw in self.draws]
+        gates = mixed if gate_after else self.nodes
+        draws = [draw.updated(pairs, gates, self.generator) for draw in self.draws]
         return _State(self.positions, pairs, nodes, self.spectra, draws, self.generator)
-
-    def _updated(self, draw: _Draw, pairs: Colours, gates: Colours) -> _Draw:
-        def updated(vectors: list[Numbers]) -> list[Numbers]:
-            """(ρ[gate] I + Y[pair] diag(g[gate])) B."""
-            keep, scale = self.generator.integers(_PRIME, size=(2, num_classes(gates)))
-            attention = self.generator.integers(_PRIME, size=num_classes(pairs))
-            after = []
-            for B, pair, gate in zip(vectors, pairs, gates, strict=True):
-                factor = attention[pair] * scale[gate][..., None, :]
-                np.einsum("...ii->...i", factor)[:] += keep[gate]
-                after.append(_product((factor % _PRIME).astype(np.float64), B))
-            return after
-
-        return _Draw(draw.functions, updated(draw.left), updated(draw.right))
 
     def refinement(self, layers: int, *, stable: bool) -> PointRefinement:
         """In the order of the graphs."""
@@ -163,8 +132,8 @@ class _State:
 
 
 def _check(layers: int | None, matrix: str) -> None:
-    if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 1):
-        raise SpecError(f"got layers={layers!r}; expected a whole number from 1, or None to go on until stable")
+    if layers is not None:
+        whole_number(layers, "layers", 1)
     if matrix_named(matrix).name not in _WHOLE_NUMBERS:
         raise MatrixError(
             f"got matrix={matrix!r}, whose entries are not whole numbers; colours are compared exactly. "
@@ -176,7 +145,7 @@ def _start(graphs: Sequence[Any], matrix: str) -> _State:
     read = read_graphs(graphs)
     matrix_named(matrix).check(read)
     labelled = coloured_graphs(read)
-    needed = sum(80.0 * _DRAWS * graph.num_nodes**2 for graph in labelled)
+    needed = sum(80.0 * DRAWS * graph.num_nodes**2 for graph in labelled)
     check_fits(
         needed, f"comparing the points of {len(labelled)} graphs needs", "Refine fewer or smaller graphs together"
     )
@@ -186,18 +155,17 @@ def _start(graphs: Sequence[Any], matrix: str) -> _State:
         sizes.setdefault(graph.num_nodes, []).append(position)
     members = list(sizes.values())
     every = list(read)
-    decomposed = [_decomposed([every[at] for at in stack], matrix, stack) for stack in members]
+    matrices = [decomposed([every[at] for at in stack], matrix, stack) for stack in members]
     edges = None
     if any(graph.features.edge_attr is not None for graph in every):
-        edges = [np.stack([labelled[at].coloured().pairs for at in stack]) for stack in members]
-    draws = [_first_draw(decomposed, edges, generator) for _ in range(_DRAWS)]
+        edges = [np.stack([labelled[at].edge_table() for at in stack]) for stack in members]
+    draws = [Vectors.first(matrices, edges, generator) for _ in range(DRAWS)]
     spectra: Colours = [np.full((len(stack), 1, 1), size) for size, stack in sizes.items()]
-    for draw in draws:  # Σ_s t_s tr Zˢ: the sums of powers of the eigenvalues
-        traces = [np.trace(F, axis1=-2, axis2=-1)[:, None, None] % _PRIME for F in draw.functions]
-        spectra = split(spectra, [trace.astype(np.int64) for trace in traces])
+    for draw in draws:
+        spectra = split(spectra, draw.traces())
     return _State(
         positions=[at for stack in members for at in stack],
-        pairs=[np.zeros(one.shape, dtype=np.int64) for one in decomposed],
+        pairs=[np.zeros(one.shape, dtype=np.int64) for one in matrices],
         nodes=[np.stack([labelled[at].node_class for at in stack]) for stack in members],
         spectra=[one + 1 for one in spectra],
         draws=draws,
@@ -205,64 +173,9 @@ def _start(graphs: Sequence[Any], matrix: str) -> _State:
     )
 
 
-def _decomposed(graphs: list[Graph], matrix: str, positions: list[int]) -> Numbers:
-    """Z of graphs of one size, mod p: (B, n, n)."""
-    n = graphs[0].num_nodes
-    adjacency = np.zeros((len(graphs), n, n))
-    for one, graph, position in zip(adjacency, graphs, positions, strict=True):
-        weights = np.ones(graph.edges.shape[1]) if graph.weights is None else graph.weights
-        if (weights != np.round(weights)).any() or (np.abs(weights) > 2**40).any():
-            raise MatrixError(
-                f"graph {position} has weights that are not whole numbers up to 2^40; colours are compared exactly. "
-                "Round the weights, or give them as edge features"
-            )
-        low, high = graph.edges
-        one[low, high] = one[high, low] = weights
-    return np.asarray(matrix_named(matrix).dense(torch.from_numpy(adjacency)).numpy() % _PRIME)
-
-
-def _first_draw(decomposed: list[Numbers], edges: Colours | None, generator: np.random.Generator) -> _Draw:
-    """F by squaring, and B = B' = I, or I + E where edges have features."""
-    largest = max((Z.shape[-1] for Z in decomposed), default=1)
-    factors = generator.integers(_PRIME, size=max(largest - 1, 1).bit_length())
-    functions = []
-    for Z in decomposed:
-        F = power = Z
-        for t in factors:
-            F = _remainder(F + t * _product(F, power))
-            power = _product(power, power)
-        functions.append(F)
-    vectors = []
-    for _ in range(2):
-        table = generator.integers(_PRIME, size=0 if edges is None else num_classes(edges)).astype(np.float64)
-        table[:1] = 0.0  # no edge
-        identities = [np.broadcast_to(np.eye(Z.shape[-1]), Z.shape) for Z in decomposed]
-        vectors.append(
-            identities if edges is None else [one + table[edge] for one, edge in zip(identities, edges, strict=True)]
-        )
-    return _Draw(functions, *vectors)
-
-
-def _product(left: Numbers, right: Numbers) -> Numbers:
-    """Left · right mod p, exactly."""
-    total = np.zeros(left.shape)
-    for begin in range(0, left.shape[-1], _EXACT):
-        terms = slice(begin, begin + _EXACT)
-        total += _remainder(left[..., :, terms] @ right[..., terms, :])
-    return _remainder(total)
-
-
-def _remainder(numbers: Numbers) -> Numbers:
-    """Numbers mod p for 0 ≤ numbers < 2⁵³; np.fmod is a hundred times slower. The quotient may be off by one."""
-    rest: Numbers = numbers - _PRIME * np.floor(numbers / _PRIME)
-    rest += _PRIME * (rest < 0)
-    rest -= _PRIME * (rest >= _PRIME)
-    return rest
-
-
 def _neighbourhoods(pairs: Colours, mixed: Colours) -> Colours:
     """(B, n): a number for each multiset {{(colour of i, j; s'_j) : j}}; rows of different length are different."""
-    seen = split(pairs, [np.broadcast_to(one[..., None, :], two.shape) for one, two in zip(mixed, pairs, strict=True)])
+    seen = split(pairs, of_second(mixed))
     numbers, first = [], 0
     for one in seen:
         rows = np.sort(one, axis=-1).reshape(one.shape[0] * one.shape[1], one.shape[2])

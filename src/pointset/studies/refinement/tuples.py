@@ -6,7 +6,6 @@ Colours are numbers of whole rows: exact, no hash. Oblivious k-WL for k ≥ 3 is
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.datasets.splits.labelled_graphs import LabelledGraph
-from pointset.errors import SpecError
 from pointset.points.memory import check_fits
-from pointset.studies.refinement.colours import Colours, Refinement, coloured_graphs, edge_table, like, refine, split
+from pointset.studies.families.checks import whole_number
+from pointset.studies.refinement.colours import Colours, Refinement, coloured_graphs, like, refine, split
 
 
 def refine_tuples(graphs: Sequence[Any], k: int, rounds: int | None = None, *, folklore: bool = False) -> Refinement:
@@ -38,7 +37,7 @@ def refine_tuples(graphs: Sequence[Any], k: int, rounds: int | None = None, *, f
     Returns:
         colours (n,)*k of each graph.
     """
-    k = _checked_length(k)
+    k = whole_number(k, "k", 2)
     read = coloured_graphs(graphs)
     largest = max((graph.num_nodes for graph in read), default=0)
     cells = sum(graph.num_nodes ** (k + 1 if folklore else k) for graph in read)
@@ -59,19 +58,9 @@ def refine_tuples(graphs: Sequence[Any], k: int, rounds: int | None = None, *, f
     return refine(_start(read, k), step, rounds)
 
 
-def _checked_length(k: int) -> int:
-    try:
-        length = operator.index(k)
-    except TypeError:
-        length = 0
-    if length < 2:
-        raise SpecError(f"got k={k!r}; expected a whole number from 2. 1-WL is refine_nodes")
-    return length
-
-
 def _start(graphs: list[LabelledGraph], k: int) -> Colours:
     """(n,)*k: features and loop of each entry, and of each two entries whether they are equal and their edge."""
-    edges = [edge_table(graph) for graph in graphs]
+    edges = [graph.edge_table() for graph in graphs]
     of_one = ([graph.node_class for graph in graphs], [np.diagonal(one) for one in edges])
     of_two = ([np.eye(graph.num_nodes, dtype=np.int64) for graph in graphs], edges)
     colours: Colours = [np.zeros((graph.num_nodes,) * k, dtype=np.int64) for graph in graphs]

@@ -6,10 +6,9 @@ import math
 import re
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +77,10 @@ def check(
     advance: Advance = progress or (lambda steps, /: None)
     processes = min(cores() if workers is None else workers, len(statements))
     if processes <= 1:
+        from pointset.training.devices import thread_count  # here, as it loads torch
+
         results = []
-        with _one_thread():
+        with thread_count(1):  # as in a worker: the last bits of a sum depend on the number of threads
             for statement in statements:
                 results.append(_checked(statement))
                 advance(1)
@@ -111,19 +112,6 @@ def _side_by_side(
                 found[index] = _result(statements[index], ERROR, _told(error), {}, 0.0)
             advance(1)
     return found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """As in a worker: the last bits of a sum depend on the number of threads."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _checked(statement: Statement) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pointset.datasets.counting.formulas import printed_cycle_counts, printed_path_matrix
 from pointset.studies.statement import Finding, Statement, holds_if
 from pointset.studies.theorems.counted_graphs import counted_graphs
-from pointset.studies.theorems.small_graphs import LARGEST
+from pointset.studies.theorems.small_graphs import LARGEST, described
 
 Array = NDArray[np.int64]
 Formula = Callable[[Array, int], Array]  # of an adjacency matrix and k
@@ -22,8 +22,9 @@ def path_formulas(max_nodes: int = LARGEST, formula: Formula = printed_path_matr
     found = {k: [_off_diagonal(formula(A, k)) for A in graphs.adjacencies] for k in range(2, 7)}
     wrong = {k: _failures(some, graphs.paths[k]) for k, some in found.items()}
     asymmetric = [f"P_{k}" for k, some in found.items() if any((P != P.T).any() for P in some)]
-    first = "; ".join(f"P_{k} on {_described(graphs.adjacencies[bad[0]])}" for k, bad in wrong.items() if bad)
-    evidence = f"On all {graphs.description}, between different nodes, wrong on {_numbers('P', wrong)}. "
+    first = "; ".join(f"P_{k} on {described(graphs.adjacencies[bad[0]])}" for k, bad in wrong.items() if bad)
+    evidence = f"On all {graphs.description}, between different nodes; graphs where the formula is wrong: "
+    evidence += f"{_numbers('P', wrong)}. "
     if first:
         evidence += f"The smallest: {first}. "
     if asymmetric:
@@ -40,8 +41,8 @@ def cycle_formulas(max_nodes: int = LARGEST, formula: Formula = printed_cycle_co
     wrong = {k: _failures(some, graphs.cycles[k]) for k, some in found.items()}
     more = {k: _failures(some, [2 * counts for counts in graphs.cycles[k]]) for k, some in found.items() if wrong[k]}
     doubled = ", ".join(f"C_{k}" for k, bad in more.items() if not bad)
-    others = "; ".join(f"C_{k} on {_described(graphs.adjacencies[bad[0]])}" for k, bad in more.items() if bad)
-    evidence = f"On all {graphs.description}, wrong on {_numbers('C', wrong)}. "
+    others = "; ".join(f"C_{k} on {described(graphs.adjacencies[bad[0]])}" for k, bad in more.items() if bad)
+    evidence = f"On all {graphs.description}; graphs where the formula is wrong: {_numbers('C', wrong)}. "
     if doubled:
         evidence += f"{doubled} are twice the number everywhere: each cycle is found in both directions. "
     if others:
@@ -63,13 +64,8 @@ def _failures(found: Iterable[Array], counts: Iterable[Array]) -> list[int]:
 
 
 def _numbers(letter: str, wrong: Mapping[int, list[int]]) -> str:
+    """``0 (P_2), 1,239 (P_4)``: the graphs on which each formula is wrong."""
     return ", ".join(f"{len(bad):,} ({letter}_{k})" for k, bad in wrong.items())
-
-
-def _described(A: Array) -> str:
-    """The edges of a small graph."""
-    edges = ", ".join(f"{u}–{v}" for u, v in np.argwhere(np.triu(A)))
-    return f"{len(A)} nodes with edges {edges or 'none'}"
 
 
 STATEMENTS: tuple[Statement, ...] = (

@@ -45,7 +45,7 @@ def counted_graphs(max_nodes: int) -> CountedGraphs:
             paths[k] += list(counts)
         for k, counts in enumerated_cycles(stack, found).items():
             cycles[k] += list(counts)
-    description = f"{len(matrices):,} graphs with up to {max_nodes} nodes and {_NUMBER} random ones with {_NODES}"
+    description = f"{len(matrices):,} graphs with 1 to {max_nodes} nodes and {_NUMBER} random ones with {_NODES}"
     for seed in range(_NUMBER):
         A = adjacency_of(nx.gnp_random_graph(_NODES, _DENSITY, seed=seed)).astype(np.int64)
         matrices.append(A)

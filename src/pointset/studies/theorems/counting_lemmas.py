@@ -62,7 +62,7 @@ def lemma_a_6(max_nodes: int = _NODES) -> Finding:
     )
     evidence = (
         f"On all {graphs.description}, the last attention of the layers for P_1 … P_6 changes by {apart:.0e} at most "
-        "(relative) when one more, which keeps scalars and vectors, is put before them. It needs the residual "
+        "(relative) when one more layer, which keeps scalars and vectors, is put before them. It needs the residual "
         "connection of the appendix's layer; equation (4) to the letter has none."
     )
     return holds_if(apart < _ROUNDING, evidence, largest_difference=apart)
@@ -101,9 +101,10 @@ def lemma_a_10(max_nodes: int = _NODES, *, layer: int = 1) -> Finding:
     error = _largest_error(claimed, max_nodes, layers=2)
     evidence = f"For y among powers of A and A⊙A², all in 𝕐¹: {', '.join(claimed)} are in 𝕐² (to {error:.0e}, relative)"
     if unseen:
+        which = "none of them is" if unseen == list(claimed) else f"{', '.join(unseen)} are not"
         evidence += (
-            f", but {', '.join(unseen)} are not in 𝕐¹: some two pairs of nodes with different entries look the same to "
-            "one layer whatever its weights. The lemma should say 𝕐ᵏ⁺¹, as its proof and its uses do."
+            f", but {which} in 𝕐¹: some two pairs of nodes with different entries look the same to one layer whatever "
+            "its weights. The lemma should say 𝕐ᵏ⁺¹, as its proof and its uses do."
         )
     return holds_if(not unseen and error < _ROUNDING, evidence, largest_error=error, terms_not_in_the_layer=len(unseen))
 

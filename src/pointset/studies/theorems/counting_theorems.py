@@ -144,28 +144,28 @@ def _fewest(claim: Claim, constructions: Mapping[int, Construction], max_nodes: 
     needed = _needed(claim, max_nodes)
     used = {k: constructions[k].layers for k in claim.layers}
     unknown = [k for k in used if needed[k] < used[k]]
-    least = f"fewer are not excluded for {_names(claim, unknown)}" if unknown else "and no weights do with fewer"
+    least = f"fewer are not excluded for {_names(claim, unknown)}" if unknown else "and with fewer no weights do"
     text = (
-        f"Enough are {_listed(claim, used)}, {least}: two places with different counts that fewer layers cannot "
-        f"tell apart are in graphs with up to {max_nodes} nodes or in the 4 × 4 rook's graph and Shrikhande's without "
-        "one or two nodes."
+        f"Layers that suffice: {_listed(claim, used)}, {least}: two places with different counts that fewer layers "
+        f"cannot tell apart are in graphs with up to {max_nodes} nodes or in the 4 × 4 rook's graph and Shrikhande's "
+        "without one or two nodes."
     )
     if claim.letter == "P":
         laplacian = _needed(claim, max_nodes, matrix="laplacian")
         more = [k for k in used if laplacian[k] > used[k]]
         if more:
-            text += f" On coordinates of D − A, {_listed(claim, {k: laplacian[k] for k in more})} at least."
+            text += f" On coordinates of D − A at least: {_listed(claim, {k: laplacian[k] for k in more})}."
     return text
 
 
 def _gates(claim: Claim, gated_before: Mapping[int, Construction], later: list[int], max_nodes: int) -> str:
     if not later:
-        return "With gates by s, as equation (2) prints, as many as stated do too."
+        return "With gates by s, as equation (2) prints, as many layers as stated suffice too."
     used = {k: gated_before[k].layers for k in later}
     needed = _needed(claim, max_nodes, gate_after=False)
     unknown = [k for k in later if needed[k] <= claim.layers[k]]
-    known = f"; whether fewer do for {_names(claim, unknown)} is open" if unknown else ", and fewer do not do"
-    return f"With gates by s, as equation (2) prints, our layers are {_listed(claim, used)}, more than stated{known}."
+    known = f"; whether fewer suffice for {_names(claim, unknown)} is open" if unknown else ", and fewer do not suffice"
+    return f"With gates by s, as equation (2) prints, we need more layers than stated, {_listed(claim, used)}{known}."
 
 
 def _compared(claim: Claim, other: Claim) -> str:

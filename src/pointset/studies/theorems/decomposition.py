@@ -68,8 +68,8 @@ def proposition_2_3(
         f"{len(matrices):,} positive semi-definite matrices (D + A of all graphs with up to {max_nodes} nodes, "
         f"weighted graphs, random ones): the SRDs by eigenvectors and by pivoted Cholesky differ by R = pinv(Q₂) Q₁: "
         f"|Q₁ − Q₂R| ≤ {reach:.1e}, |RRᵀ − I| ≤ {orthogonal:.1e}; Q₂R with random R ∈ O(r) gives the matrix back to "
-        f"{converse:.1e}. For {pairs:,} pairs of different matrices of one size and rank, one of |Q₁ − Q₂R|, |RRᵀ − "
-        f"I| is never below {nearest:.2g}."
+        f"{converse:.1e}. For {pairs:,} pairs of different matrices of the same size and rank the larger of |Q₁ − "
+        f"Q₂R| and |RRᵀ − I| is never below {nearest:.2g}."
     )
     return holds_if(
         max(reach, orthogonal, converse) < _ROUNDING and nearest > 1e3 * _ROUNDING,
@@ -109,7 +109,7 @@ def appendix_a_2(max_nodes: int = 7, negative: bool = False) -> Finding:
     edge = to_points(np.array([[0.0, -1.0], [-1.0, 0.0]]), matrix="augmented")
     evidence = (
         f"D + A = BBᵀ in whole numbers, B the nodes × edges incidence, on {exact:,} of the {len(small):,} graphs with "
-        f"up to {max_nodes} nodes; on these and {len(weighted)} weighted graphs the smallest eigenvalue, relative to "
+        f"0 to {max_nodes} nodes; on these and {len(weighted)} weighted graphs the smallest eigenvalue, relative to "
         f"the largest, is {lowest:.1e}, and xᵀ(D+A)x = ½ Σ A_ij (x_i + x_j)² to {identity:.1e}. Weights must not be "
         f"negative: a single edge of weight −1 has the eigenvalue {float(edge.eigenvalues.min()):g}."
     )

@@ -41,9 +41,9 @@ def lemma_c_3(most_layers: int = 8, fewer_layers: int = 0) -> Finding:
     transformer = [k for k in every if transformer_same(pairs[k], k)]
     evidence = (
         f"H' and G' with 4(K + 1) nodes, K = {every.start} … {most_layers}: an MPNN with K + {1 - fewer_layers} "
-        f"layers tells {len(deeper)} of {len(every)} pairs apart, with K layers it takes {len(shallow)} for one, and "
-        f"a vanilla graph transformer with K layers {len(transformer)}. K = 0 is degenerate: a circle of two nodes is "
-        "no simple graph, here it is read as an edge."
+        f"layers tells {len(deeper)} of {len(every)} pairs apart, with K layers it cannot for {len(shallow)}, "
+        f"nor a vanilla graph transformer with K layers for {len(transformer)}. K = 0 is degenerate: "
+        "a circle of two nodes is no simple graph, here it is read as an edge."
     )
     return holds_if(
         len(deeper) == len(shallow) == len(transformer) == len(every), evidence,
@@ -55,8 +55,8 @@ def lemma_c_3(most_layers: int = 8, fewer_layers: int = 0) -> Finding:
 STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Theorem C.2 and Lemma C.3",
-        "For all K, K + 1 layers of an MPNN tell H' and G' with 4(K + 1) nodes apart, K layers of an MPNN or of a "
-        "vanilla graph transformer cannot.",
+        "For all K, K + 1 layers of an MPNN tell apart H' and G', one cycle of 4(K + 1) nodes and two of half as "
+        "many, with one node marked; K layers of an MPNN or of a vanilla graph transformer cannot.",
         lemma_c_3,
     ),
 )

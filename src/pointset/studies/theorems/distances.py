@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-import scipy.sparse.csgraph
 import torch
 from numpy.typing import NDArray
 
@@ -14,18 +13,12 @@ from pointset.points import encodings
 from pointset.points.convert import to_points, to_points_many
 from pointset.points.point_set import PointSet
 from pointset.studies.statement import Finding, Statement, holds_if
-from pointset.studies.theorems.small_graphs import Matrix, adjacency_of, small_adjacencies
+from pointset.studies.theorems.relations import distances as true_distances
+from pointset.studies.theorems.small_graphs import Matrix, described, small_adjacencies, small_graphs
 
 Array = NDArray[np.float64]
 
 _POSITIVE = 1e-6  # more than rounding on graphs this small, where true entries are whole numbers or above 0.01
-
-
-def true_distances(A: Matrix) -> Array:
-    """Breadth-first search, (n, n); infinite between components."""
-    if not len(A):
-        return np.zeros((0, 0))
-    return np.asarray(scipy.sparse.csgraph.shortest_path(A, directed=False, unweighted=True))
 
 
 def products(points: PointSet, largest: int) -> Array:
@@ -55,10 +48,10 @@ class Trial:
 def trials(max_nodes: int, matrix: str) -> list[Trial]:
     """All graphs with up to ``max_nodes`` nodes."""
     result = []
-    graphs = small_adjacencies(max_nodes)
-    many = to_points_many(graphs, matrix=matrix, workers=1, progress=False)
-    for A, points in zip(graphs, many, strict=True):
-        distances = true_distances(A)
+    adjacencies = small_adjacencies(max_nodes)
+    many = to_points_many(adjacencies, matrix=matrix, workers=1, progress=False)
+    for graph, A, points in zip(small_graphs(max_nodes), adjacencies, many, strict=True):
+        distances = true_distances(graph)
         K = int(distances[np.isfinite(distances)].max(initial=0))
         walks = products(points, K)
         whole = A.astype(np.int64)
@@ -148,10 +141,8 @@ def _clash(ambiguous: list[Trial], *, connected: bool) -> str:
         own = np.diagonal(trial.products, axis1=1, axis2=2)  # (K + 1, n)
         equal = (np.abs(trial.products[..., None] - own[:, None, None]) < _POSITIVE).all(0).any(-1)
         i, j = np.argwhere(equal & (trial.distances > 0))[0]
-        edges = " ".join(f"{u}{v}" for u, v in np.argwhere(np.triu(trial.adjacency)))
         apart = "not connected" if np.isinf(trial.distances[i, j]) else f"{trial.distances[i, j]:g} apart"
-        shape = f"{len(trial.adjacency)} nodes with {f'the edges {edges}' if edges else 'no edge'}"
-        return f"{shape} (nodes {i} and {j}, {apart})"
+        return f"{described(trial.adjacency)} (nodes {i} and {j}, {apart})"
     return "none of them"
 
 
@@ -160,7 +151,7 @@ def arbitrarily_large(nodes: int = 300) -> Finding:
     path, lollipop = nx.path_graph(nodes), nx.lollipop_graph(10, nodes - 10)
     wrong, pairs, longest = 0, 0, 0.0
     for graph in (path, lollipop):
-        expected = true_distances(adjacency_of(graph))
+        expected = true_distances(graph)
         wrong += int((encodings.shortest_path(graph).numpy() != expected).sum())
         pairs, longest = pairs + expected.size, max(longest, float(expected.max()))
     on_paths = literal_reach([nx.path_graph(n) for n in range(2, 101)])
@@ -183,7 +174,7 @@ def literal_reach(graphs: list[nx.Graph[int]]) -> int:
     """Diameter of the last graph, in this order, before literal powers in float64 first get a distance wrong."""
     reach = 0
     for graph in graphs:
-        expected = true_distances(adjacency_of(graph))
+        expected = true_distances(graph)
         walks = products(to_points(graph, matrix="adjacency"), int(expected.max()))
         different = ~np.eye(len(expected), dtype=bool)
         # entries are whole numbers, so ½ is the threshold that rounding passes last

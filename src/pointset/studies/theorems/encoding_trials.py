@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pointset.points.convert import to_points
-from pointset.studies.theorems.small_graphs import Matrix, random_weighted, small_adjacencies
+from pointset.studies.theorems.small_graphs import Matrix, described, random_weighted, small_adjacencies
 
 Array = NDArray[np.float64]
 Encoding = Callable[[Matrix], Array]
@@ -65,6 +65,5 @@ def example(found: Comparison, form: Encoding, definition: Encoding, at: tuple[i
     A = found.smallest_wrong
     if A is None:
         return ""
-    edges = " ".join(f"{u}{v}" for u, v in np.argwhere(np.triu(A)))
     place = f"nodes {at[0]} and {at[1]}" if at[0] != at[1] else f"node {at[0]}"
-    return f" (the smallest: edges {edges}, {place}: {form(A)[at]:.3g} in place of {definition(A)[at]:.3g})"
+    return f" (the smallest: {described(A)}; {place}: {form(A)[at]:.3g} in place of {definition(A)[at]:.3g})"

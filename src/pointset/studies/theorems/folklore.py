@@ -68,7 +68,9 @@ def not_told_apart(most_rounds: int = 4) -> Finding:
             tried += 1
             if colours[length] != colours[length + 1]:
                 missing.append((rounds, length))
-            example = f"{rounds} rounds on the cycle of {n} nodes give distances {length} and {length + 1} one colour"
+            example = (
+                f"{rounds} rounds on the cycle of {n} nodes give distances {length} and {length + 1} the same colour"
+            )
     evidence = (
         f"Found for {tried - len(missing)} of {tried} choices of K = 0 … {most_rounds} and L > 2^K: e.g. {example}."
     )
@@ -87,8 +89,9 @@ def lemma_a_4(max_nodes: int = 7, longest: int = 40, most_rounds: int = 3, reach
         beyond.append(undetermined(colours, [np.linalg.matrix_power(A, limit + 1) for A in matrices]))
     evidence = (
         f"{len(graphs):,} graphs coloured together, t = 0 … {most_rounds}: {mixed} colours hold two values of (A^k)_ij "
-        f"for a k ≤ 2^t{f' + {reach}' if reach else ''}; for k = 2^t + {1 + reach}, {', '.join(map(str, beyond))} do"
-        f'{", so that the bound is sharp" if min(beyond) else ""}. ("f can be expressed by g" is defined with f and g '
+        f"for a k ≤ 2^t{f' + {reach}' if reach else ''}; at k = 2^t + {1 + reach} there are "
+        f"{', '.join(map(str, beyond))} such colours (t = {', '.join(map(str, range(most_rounds + 1)))})"
+        f'{", so the bound is sharp" if min(beyond) else ""}. ("f can be expressed by g" is defined with f and g '
         "interchanged; what is meant, and holds, is g(H) = g(G) ⇒ f(H) = f(G).)"
     )
     return holds_if(mixed == 0, evidence, graphs=len(graphs), mixed_colours=mixed, colours_mixed_beyond=min(beyond))
@@ -102,7 +105,7 @@ STATEMENTS: tuple[Statement, ...] = (
     ),
     Statement(
         "Theorem 5.2, second part",
-        "For all L > 2^K there are pairs of nodes with spd > spd' ≥ L and one colour after K rounds of 2-FWL.",
+        "For all L > 2^K there are pairs of nodes with spd > spd' ≥ L and the same colour after K rounds of 2-FWL.",
         not_told_apart,
     ),
     Statement("Lemma A.4", "After t rounds of 2-FWL the colour of (i, j) knows (A^k)_ij for k = 0 … 2^t.", lemma_a_4),

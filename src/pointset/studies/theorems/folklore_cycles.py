@@ -68,12 +68,13 @@ def lemma_a_5(most_rounds: int = 5, extra_nodes: int = 0) -> Finding:
     instead = Holds.with_nodes(smallest)
     rule = smallest == [4 * 2**K + 2 for K in every]
     why = ", i.e. 4·2^K + 2: in halves of 2^(K+1) + 1 nodes no node is opposite another"
+    told = [K for K in every if K not in printed.taken]
     evidence = (
-        f"K = 1 … {most_rounds}, l = 4·2^K{f' + {extra_nodes}' if extra_nodes else ''}: K rounds take H_l and G_l for "
-        f"one for {_listed(printed.taken)}. A distance 2^K + 1 is in G_l for {_listed(printed.in_two)}, in H_l for "
-        f"{_listed(printed.in_one)}. The smallest l that K rounds take for one are "
-        f"{', '.join(map(str, smallest))}{why if rule else ''}; there a distance 2^K + 1 is in G_l for "
-        f"{_listed(instead.in_two)}, in H_l for {_listed(instead.in_one)}."
+        f"K = 1 … {most_rounds}, l = 4·2^K{f' + {extra_nodes}' if extra_nodes else ''}: K rounds tell H_l (one cycle "
+        f"of l nodes) and G_l (two of l/2) apart for {_listed(told)}. A distance 2^K + 1 is in G_l for "
+        f"{_listed(printed.in_two)}, in H_l for {_listed(printed.in_one)}. The smallest l at which K rounds cannot "
+        f"tell them apart are {', '.join(map(str, smallest))}{why if rule else ''}; there a distance 2^K + 1 is in "
+        f"G_l for {_listed(instead.in_two)}, in H_l for {_listed(instead.in_one)}."
     )
     return holds_if(
         printed.taken == printed.in_two == every and not printed.in_one, evidence,
@@ -96,8 +97,8 @@ def theorem_b_3(most_rounds: int = 4, preset: str = "pst") -> Finding:
         together += taken_for_one(2 * half, rounds)
         found.append(difference(point_set_transformer(1, preset), cycle(2 * half), two_cycles(half)))
     evidence = (
-        f"One cycle of 2m nodes and two of m = 2^(K+1) + 1: K rounds of 2-FWL take them for one for {together} of "
-        f"{most_rounds} K; one layer of PST with random weights puts them apart by "
+        f"One cycle of 2m nodes and two of m = 2^(K+1) + 1: K rounds of 2-FWL cannot tell them apart for {together} "
+        f"of {most_rounds} K; one layer of PST with random weights puts them apart by "
         f"{', '.join(f'{min(one.apart):.1e}' for one in found)} (K = 1 … {most_rounds}, the least of 3 draws, "
         f"relative), relabelled copies by at most {max(one.copies for one in found):.1e}."
     )
@@ -111,15 +112,15 @@ def theorem_b_3(most_rounds: int = 4, preset: str = "pst") -> Finding:
 LEMMA: tuple[Statement, ...] = (
     Statement(
         "Lemma A.5",
-        "K rounds of 2-FWL cannot distinguish one cycle of 4·2^K nodes from two of half as many, and the two contain a "
-        "pair at distance 2^K + 1, the one does not.",
+        "K rounds of 2-FWL cannot distinguish H_l, one cycle of l = 4·2^K nodes, from G_l, two of l/2; G_l contains a "
+        "pair of nodes at distance 2^K + 1, H_l does not.",
         lemma_a_5,
     ),
 )
 COMPARISON: tuple[Statement, ...] = (
     Statement(
         "Theorem B.3",
-        "For all K > 0 there are graphs that K rounds of 2-FWL take for one and one layer of PST tells apart.",
+        "For all K > 0 there are graphs that one layer of PST tells apart and K rounds of 2-FWL cannot.",
         theorem_b_3,
     ),
 )

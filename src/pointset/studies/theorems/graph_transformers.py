@@ -26,7 +26,7 @@ def theorem_b_2(pair: tuple[nx.Graph[int], nx.Graph[int]] | None = None) -> Find
     layers_of_pst = [
         difference(point_set_transformer(layers, preset), first, second) for layers in DEPTHS for preset in PRESETS
     ]
-    told = "takes the pair for one", "tells the pair apart"
+    told = "cannot tell the pair apart", "tells the pair apart"
     most_gps, least_pst = (max(max(one.apart) for one in layers_of_gps), min(min(one.apart) for one in layers_of_pst))
     copies = max(one.copies for one in layers_of_pst)
     small, nearest = nearest_small_graphs()

@@ -79,18 +79,20 @@ def proof_of_b_2(rims: Sequence[nx.Graph[int]] | None = None) -> Finding:
     wheel = compared(one, two)
     steps = [float(return_probabilities(graph)[0, 3]) for graph in (one, two)]
     larger = compared(*(with_centre(rim) for rim in twelve_nodes())).as_described
+    alike = sum(pair.graphormer for pair in pairs)
     evidence = (
         "A centre joined to one cycle of eight and to two of four: Graphormer's refinement "
-        f"{'takes them for one' if wheel.graphormer else 'tells them apart'}, resistances "
-        f"{'do too' if wheel.resistance else 'tell them apart'}, but RWSE differs by {wheel.walks:.3f} (a node of the "
-        f"rim is back after 4 steps with probability {steps[0]:.4f}, {steps[1]:.4f}). Of all {len(pairs)} pairs of "
-        f"the {len(rims)} regular graphs with a centre, Graphormer takes {sum(pair.graphormer for pair in pairs)} for "
-        f"one, and {described} are as described: RWSE differs by {min(pair.walks for pair in pairs):.1g} or more. A "
-        f"centre joined to the twelve nodes of the graphs of Theorem B.2 {'is' if larger else 'is not'} as described."
+        f"{'cannot tell them apart' if wheel.graphormer else 'tells them apart'}, resistances "
+        f"{'cannot either' if wheel.resistance else 'tell them apart'}, but RWSE differs by {wheel.walks:.3f} (a node "
+        f"of the rim is back after 4 steps with probability {steps[0]:.4f}, {steps[1]:.4f}). Of the {len(rims)} "
+        f"regular graphs on eight nodes, each joined to a centre, {len(pairs)} pairs have the same degree: Graphormer "
+        f"cannot tell {alike} of them apart, and {described} are as described: RWSE differs by "
+        f"{min(pair.walks for pair in pairs):.1g} or more. A centre joined to the twelve nodes of the graphs of "
+        f"Theorem B.2 {'is' if larger else 'is not'} as described."
     )
     return holds_if(
         described > 0, evidence,
-        rims=len(rims), pairs=len(pairs), taken_for_one_by_graphormer=sum(pair.graphormer for pair in pairs),
+        rims=len(rims), pairs=len(pairs), taken_for_one_by_graphormer=alike,
         pairs_as_described=described, difference_of_return_probabilities=wheel.walks, larger_pair_as_described=larger,
     )  # fmt: skip
 
@@ -98,8 +100,8 @@ def proof_of_b_2(rims: Sequence[nx.Graph[int]] | None = None) -> Finding:
 STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Theorem B.2, the pair in the proof",
-        "Two graphs with nine nodes, a centre and eight nodes alike, have equal RWSE, and Graphormer and GPS take "
-        "them for one, while resistances tell them apart.",
+        "Two graphs with nine nodes, a centre and eight nodes alike, have equal RWSE, and Graphormer and GPS "
+        "cannot tell them apart, while resistances tell them apart.",
         proof_of_b_2,
     ),
 )

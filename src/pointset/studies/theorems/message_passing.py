@@ -31,8 +31,8 @@ def theorem_5_3(sizes: range = SIZES, second: Callable[[int], nx.Graph[int]] = t
     pairs = [size for size in taken if size in other_distances]
     evidence = (
         f"One cycle of l nodes and two of l/2 (rounded down and up), l = {sizes.start} … {sizes.stop - 1}: 1-WL, run "
-        f"until stable, takes {len(taken)} of {len(sizes)} pairs for one; GIN (PyG, 5 layers, random weights, "
-        f"float64) differs by at most {furthest:.1e}; the multisets of distances differ in {len(other_distances)}."
+        f"until stable, cannot tell {len(taken)} of {len(sizes)} pairs apart; GIN (PyG, 5 layers, random weights, "
+        f"float64) differs by at most {furthest:.1g}; the multisets of distances differ in {len(other_distances)}."
     )
     return holds_if(
         bool(pairs) and furthest < SAME, evidence,
@@ -64,6 +64,9 @@ STATEMENTS: tuple[Statement, ...] = (
         theorem_5_3,
     ),
     Statement(
-        "Lemma A.3", "All nodes of H_l and G_l have one representation in an MPNN with any number of layers.", lemma_a_3
+        "Lemma A.3",
+        "All nodes of H_l, one cycle of l nodes, and G_l, two of l/2, have the same representation in an MPNN with any "
+        "number of layers.",
+        lemma_a_3,
     ),
 )

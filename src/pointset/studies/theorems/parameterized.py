@@ -16,7 +16,15 @@ from pointset.points.convert import to_points_many
 from pointset.points.matrices import MATRICES
 from pointset.studies.statement import Finding, Statement, holds_if
 from pointset.studies.theorems.set_equality import Array, bijection, census, inner_products, rotation
-from pointset.studies.theorems.small_graphs import Matrix, random_weighted, relabelled, small_adjacencies, small_graphs
+from pointset.studies.theorems.small_graphs import (
+    Matrix,
+    adjacency_of,
+    described,
+    random_weighted,
+    relabelled,
+    small_adjacencies,
+    small_graphs,
+)
 
 ROUNDING = 1e-9  # points of relabelled graphs agree to about 1e-14
 EigenvalueFunction = Callable[[Tensor], Tensor]  # (B, r) → (B, r, d)
@@ -159,9 +167,8 @@ def theorem_3_3_as_printed(max_nodes: int = 7, f: EigenvalueFunction = two_chann
 
 
 def _described(graph: nx.Graph[int]) -> str:
-    edges = " ".join(f"{u}{v}" for u, v in sorted(graph.edges))
     parts = nx.number_connected_components(graph)
-    return f"{len(graph)} nodes with the edges {edges} ({parts} component{'s' if parts > 1 else ''})"
+    return f"{described(adjacency_of(graph))} ({parts} component{'s' if parts > 1 else ''})"
 
 
 STATEMENTS: tuple[Statement, ...] = (

@@ -63,12 +63,12 @@ def theorem_3_1(max_nodes: int = 7, convert: Conversion = srd_points) -> Finding
     sizes = np.bincount([len(A) for A in graphs])
     of_one_size = int((sizes * (sizes - 1) // 2).sum())
     evidence = (
-        f"All {len(graphs):,} graphs with up to {max_nodes} nodes. Relabelled copies with node features: an R ∈ O(r) "
+        f"All {len(graphs):,} graphs with 0 to {max_nodes} nodes. Relabelled copies with node features: an R ∈ O(r) "
         f"makes the point sets equal for {copies.found:,}, to {copies.largest_error:.1e}; with features dealt out "
         f"anew ({copies.changed:,} are then not isomorphic) points and networkx disagree on "
-        f"{len(graphs) - copies.right}. Non-isomorphic graphs: {of_one_size:,} pairs of one size, of which "
-        f"{pairs.pairs:,} have one rank and {len(pairs.equal)} equal point sets; told apart by coordinates alone, "
-        f"{pairs.gaps}."
+        f"{len(graphs) - copies.right}. Non-isomorphic graphs: of {of_one_size:,} pairs of the same size "
+        f"{pairs.pairs:,} have the same rank, and {len(pairs.equal)} of these have equal point sets. Told apart by "
+        f"coordinates alone: {pairs.gaps}."
     )
     return holds_if(
         copies.found == len(graphs) == copies.right and copies.largest_error < ROUNDING and not pairs.equal,

@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import shortest_path
 from pointset.encodings import resistance_distance
 from pointset.errors import SpecError
 from pointset.studies.refinement.colours import Colours, Refinement, like, num_classes, refine, split
+from pointset.studies.theorems.small_graphs import adjacency_of
 
 Array = NDArray[Any]
 
@@ -62,11 +63,13 @@ def numbered(values: Sequence[Array]) -> Colours:
 
 def adjacency(graph: nx.Graph[int]) -> Array:
     """A, (n, n), of whole numbers."""
-    return np.asarray(nx.to_numpy_array(graph, nodelist=range(len(graph)), dtype=np.dtype(np.int64)))
+    return adjacency_of(graph).astype(np.int64)
 
 
 def distances(graph: nx.Graph[int]) -> Array:
     """Shortest path distances (n, n); infinite between components."""
+    if not len(graph):
+        return np.zeros((0, 0))
     return np.asarray(shortest_path(adjacency(graph), unweighted=True))
 
 

@@ -11,26 +11,25 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import networkx as nx
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv
 
 from pointset.points.convert import to_points
-from pointset.points.graphs import Graph
-from pointset.points.inputs import read_graph
 from pointset.studies.families import cycle, two_cycles
 from pointset.studies.refinement import refine_nodes
 from pointset.studies.refinement.points import refine_points
 from pointset.studies.statement import Finding, Statement, holds_if
 from pointset.studies.theorems.counting_constructions import CYCLES, Groups
 from pointset.studies.theorems.exact_layers import ExactLayer, Features, run_layers
+from pointset.studies.theorems.random_models import edge_index
 from pointset.studies.theorems.small_graphs import adjacency_of
 
 EigenvalueFunction = Callable[[Tensor], Tensor]  # f_c: (r,) → (r,)
 
 DEPTHS = (1, 2, 3, 4)
 _WIDTHS = (3, 6, 5, 4, 2)  # of node features and of what each layer gives
+_EPSILON = 0.25  # of GIN: a number that its float32 holds
 _ROUNDING = 1e-9  # relative to the largest output
 
 
@@ -89,10 +88,12 @@ def largest_difference(channels: Sequence[EigenvalueFunction], matrix: str) -> f
         functions = torch.stack([f(points.eigenvalues) for f in channels], -1)  # (r, 2)
         vectors = points.eigenvectors.unsqueeze(-1) * functions
         for depth in DEPTHS:
-            mlps, epsilon = _mlps(depth, generator), 0.25  # a number that GINConv's float32 holds
+            gin = _gin(depth, generator)
             x = torch.randn(len(graph), _WIDTHS[0], generator=generator, dtype=torch.float64)
-            expected = _gin(mlps, epsilon, x, read_graph(graph)[0])
-            layers = [gin_layer(mlp, epsilon, width) for mlp, width in zip(mlps, _WIDTHS, strict=False)]
+            expected = x
+            for convolution in gin:
+                expected = convolution(expected, edge_index(graph))
+            layers = [gin_layer(one.nn, _EPSILON, width) for one, width in zip(gin, _WIDTHS, strict=False)]
             found = run_layers(layers, Features(x, vectors))[-1].features.scalars
             largest = max(largest, float((found - expected).abs().max() / expected.abs().max()))
     return largest
@@ -122,24 +123,17 @@ def gin_layer(mlp: Callable[[Tensor], Tensor], epsilon: float, width: int) -> Ex
     )
 
 
-def _gin(mlps: Sequence[nn.Module], epsilon: float, x: Tensor, graph: Graph) -> Tensor:
-    edges = torch.from_numpy(np.concatenate([graph.edges, graph.edges[::-1]], 1))
-    with torch.no_grad():
-        for mlp in mlps:
-            x = GINConv(mlp, eps=epsilon)(x, edges)
-    return x
-
-
-def _mlps(depth: int, generator: torch.Generator) -> list[nn.Module]:
-    """An MLP of two layers for each layer of GIN, with weights from ``generator``."""
-    mlps: list[nn.Module] = []
-    with torch.random.fork_rng(devices=[]):  # a module draws its first weights from the global generator
-        for before, after in itertools.pairwise(_WIDTHS[: depth + 1]):
-            mlps.append(nn.Sequential(nn.Linear(before, 8), nn.ReLU(), nn.Linear(8, after)).double())
-    for mlp in mlps:
-        for parameter in mlp.parameters():
+def _gin(depth: int, generator: torch.Generator) -> list[GINConv]:
+    """Layers of PyG, each with an MLP of two layers, with weights from ``generator``."""
+    with torch.random.fork_rng(devices=[]):  # nn.Linear, and GINConv again, draw weights from the global generator
+        layers = [
+            GINConv(nn.Sequential(nn.Linear(before, 8), nn.ReLU(), nn.Linear(8, after)).double(), eps=_EPSILON)
+            for before, after in itertools.pairwise(_WIDTHS[: depth + 1])
+        ]
+    for layer in layers:
+        for parameter in layer.parameters():
             parameter.requires_grad_(False).copy_(torch.randn(parameter.shape, generator=generator))
-    return mlps
+    return layers
 
 
 def _graphs() -> list[nx.Graph[int]]:

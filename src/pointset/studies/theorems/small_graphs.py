@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from pointset.errors import SpecError
+from pointset.studies.families.checks import whole_number
 
 LARGEST = 7  # the atlas that networkx ships ends here
 NUMBER_OF_GRAPHS = (1, 1, 2, 4, 11, 34, 156, 1044)  # with 0, 1, … 7 nodes (Pólya; OEIS A000088)
@@ -19,9 +19,7 @@ Matrix = NDArray[np.float64]
 @functools.cache
 def small_graphs(max_nodes: int = LARGEST) -> tuple[nx.Graph[int], ...]:
     """Every graph with 0 … ``max_nodes`` nodes, numbered 0 … n−1, by size; 1,253 for seven. They are frozen."""
-    if isinstance(max_nodes, bool) or not isinstance(max_nodes, int) or not 0 <= max_nodes <= LARGEST:
-        raise SpecError(f"got max_nodes={max_nodes!r}; expected a whole number from 0 to {LARGEST}")
-    if max_nodes < LARGEST:
+    if whole_number(max_nodes, "max_nodes", 0, LARGEST) < LARGEST:
         return tuple(graph for graph in small_graphs(LARGEST) if len(graph) <= max_nodes)
     return tuple(nx.freeze(graph) for graph in nx.graph_atlas_g())
 
@@ -39,6 +37,13 @@ def adjacency_of(graph: nx.Graph[int]) -> Matrix:
     """(n, n), also for the graph without nodes, which networkx refuses."""
     n = len(graph)
     return nx.to_numpy_array(graph, nodelist=range(n)) if n else np.zeros((0, 0))
+
+
+def described(adjacency: Matrix | NDArray[np.int64]) -> str:
+    """``3 nodes with the edges 0–1, 0–2``: a graph for the reader of the evidence."""
+    edges = ", ".join(f"{u}–{v}" for u, v in np.argwhere(np.triu(adjacency)))
+    which = f"the edge{'s' if ',' in edges else ''} {edges}" if edges else "no edge"
+    return f"{len(adjacency)} nodes with {which}"
 
 
 def relabelled(adjacency: Matrix, permutation: NDArray[np.int64]) -> Matrix:

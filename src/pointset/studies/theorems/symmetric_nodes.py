@@ -93,12 +93,12 @@ def _finding(examples: list[Example], representations: Sequence[NodeModel], what
     spd = distances(first.graph)[first.v1]
     names = sorted(nx.to_graph6_bytes(one.graph, header=False).decode().strip() for one in examples)
     evidence = (
-        f"By all graphs in turn, the smallest {what} have {len(first.graph)} nodes: {', '.join(names)} (graph6). For "
-        f"instance in the graph with edges {', '.join(f'{u}-{v}' for u, v in first.graph.edges)} an automorphism "
-        f"carries {first.v2} to {first.v3}, which are {spd[first.v2]:g} and {spd[first.v3]:g} from {first.v1}. Inner "
-        f"products of GIN, RWSE, GPS with RWSE and PST's scalars (random weights) differ by at most {products:.0e} "
-        f"between the two pairs; inner products of PSRD coordinates, ⟨U_i, Λ^k U_j⟩ = (A^k)_ij, by {coordinates:.3g} "
-        "or more for some k."
+        f"Of all graphs, the smallest with {what} have {len(first.graph)} nodes: {', '.join(names)} (graph6). For "
+        f"instance in the graph with the edges {', '.join(f'{u}–{v}' for u, v in first.graph.edges)} an automorphism "
+        f"carries node {first.v2} to {first.v3}, at distances {spd[first.v2]:g} and {spd[first.v3]:g} from {first.v1}. "
+        f"Inner products of GIN, RWSE, GPS with RWSE and PST's scalars (random weights) differ by at most "
+        f"{products:.0e} between the two pairs; inner products of PSRD coordinates, ⟨U_i, Λ^k U_j⟩ = (A^k)_ij, by "
+        f"{coordinates:.3g} or more for some k."
     )
     return holds_if(
         products < SAME and coordinates > 0.5, evidence,
@@ -109,12 +109,18 @@ def _finding(examples: list[Example], representations: Sequence[NodeModel], what
 
 def figure_2(representations: Sequence[NodeModel] = REPRESENTATIONS) -> Finding:
     """The smallest graphs with such nodes, adjacent or not."""
-    return _finding(smallest_examples(edges_alike=False), representations, "graphs with such nodes")
+    return _finding(
+        smallest_examples(edges_alike=False), representations, "alike nodes that are not equally far from a third"
+    )
 
 
 def theorem_c_1(representations: Sequence[NodeModel] = REPRESENTATIONS) -> Finding:
     """A_ij stands beside the inner product: it must not differ either."""
-    return _finding(smallest_examples(edges_alike=True), representations, "graphs in which A_ij does not tell either")
+    return _finding(
+        smallest_examples(edges_alike=True),
+        representations,
+        "alike nodes, both or neither joined to a third, but not equally far from it",
+    )
 
 
 STATEMENTS: tuple[Statement, ...] = (

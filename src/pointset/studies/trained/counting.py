@@ -28,16 +28,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
 
 from pointset.datasets.card import Level, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
+from pointset.datasets.graph_files.graph6 import line_of_graph
 from pointset.datasets.scale import TargetScale
 from pointset.errors import PointsetError, SpecError
-from pointset.points.graphs import Graph, GraphArrays
+from pointset.points.graphs import GraphArrays
 from pointset.progress import track
 from pointset.studies.trained.fresh_graphs import TRAINING_KIND, Family, counting_families
 from pointset.studies.trained.run_data import bare, data_of, isomorphic_to_one_of, learned_from, needs_features
@@ -162,19 +162,12 @@ def _worst(graphs: GraphArrays, given: Tensor, counts: Tensor) -> dict[str, Any]
     return {
         "largest_error": float(errors[row]),
         "where": {
-            "graph6": _graph6(graphs[graph]),
+            "graph6": line_of_graph(graphs[graph]).decode(),
             "node": row - int(ends[graph] - graphs.num_nodes[graph]),
             "count": int(counts[row]),
             "predicted": float(given[row]),
         },
     }
-
-
-def _graph6(graph: Graph) -> str:
-    plain: nx.Graph[int] = nx.empty_graph(graph.num_nodes)
-    plain.add_edges_from(graph.edges.T.tolist())
-    text: bytes = nx.to_graph6_bytes(plain, header=False)
-    return text.decode().strip()
 
 
 def _known(run: str | Path, data_dir: str | Path | None) -> tuple[GraphArrays | None, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pointset.encodings import random_walk, resistance_distance, shortest_path
 from pointset.points.graphs import Graph
+from pointset.points.sparse import adjacency_matrix
 
 FARTHEST = 8  # longer distances are one class, "more"
 CLASSES = (*map(str, range(FARTHEST + 1)), "more", "none")
@@ -32,10 +33,7 @@ class Truths:
 
 def adjacency_of(graph: Graph) -> Tensor:
     """(n, n) zeros and ones, zero on the diagonal."""
-    adjacency = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)
-    low, high = torch.from_numpy(np.array(graph.edges))
-    adjacency[low, high] = adjacency[high, low] = 1.0
-    return adjacency.fill_diagonal_(0.0)
+    return torch.from_numpy(adjacency_matrix(replace(graph, weights=None)).toarray()).fill_diagonal_(0.0)
 
 
 def truths_of(graph: Graph, generator: np.random.Generator) -> Truths:
