@@ -123,6 +123,7 @@ def test_the_guide_to_expressivity_runs() -> None:
     names = run_guide("expressivity.md")
     assert names["together"] and names["marked"] == [False] and not names["one_layer"]
     assert len(names["chang"]) == 4
+    assert names["outcome"].separated and not names["outcome"].unreliable
 
 
 def test_the_guide_to_datasets_names_all_of_them() -> None:

@@ -77,7 +77,10 @@ def brec(
         check_names(names)
         pairs = _chosen(category or [], data_dir)
         settings = Settings(seed=seed, channels=channels, layers=layers, epochs=epochs, precision=precision.value)
-        outcomes = {name: run(name, pairs, out, settings, workers=workers) for name in names}
+        outcomes = {}
+        for name in names:
+            say(f"{name} on {counted(len(pairs), 'pair')}; outcomes go to {out / name}.jsonl", style="dim")
+            outcomes[name] = run(name, pairs, out, settings, workers=workers)
         summaries = {name: summarised(found) for name, found in outcomes.items()}
         _print(outcomes)
         from pointset.reports.express_pictures import draw_brec

@@ -54,6 +54,8 @@ def _place(statement: Statement) -> tuple[str, int]:
     """Sections as the modules have them, each proof (Appendix A) beside its theorem; then other appendices, tables."""
     if statement.name.startswith("Table"):
         return "~", 0  # after all letters
+    if statement.name.startswith("Figure"):
+        return "C", 0  # the one figure that states something opens Appendix C
     appendix = re.search(r"\b([B-Z])\.(\d+)", statement.name)
     return (appendix[1], int(appendix[2])) if appendix else ("", 0)
 
