@@ -425,3 +425,16 @@ def test_ctrl_c_while_torch_is_loading_waits_until_it_is_loaded(tmp_path: Path) 
     assert done.returncode == 130
     assert done.stderr == "Interrupted; nothing was written.\n"
     assert (tmp_path / "loaded").exists() and not (tmp_path / "out.safetensors").exists()
+
+
+def test_ctrl_c_while_the_verbs_are_imported() -> None:
+    program = (
+        "import sys\n"
+        "class CtrlC:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, CtrlC())\n"
+        "from pointset.cli.entry import run; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")

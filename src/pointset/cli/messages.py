@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pointset.cli.entry import INTERRUPTED
 from pointset.errors import PointsetError
 
 if TYPE_CHECKING:
     from pointset.datasets.graph_files.screening import Problem
 
 _SHOWN_PROBLEMS = 20
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pointset.cli.messages import INTERRUPTED, counted, load_torch, say, show_error, size_text
+from pointset.cli.entry import INTERRUPTED
+from pointset.cli.messages import counted, load_torch, say, show_error, size_text
 from pointset.cli.options import check_folder_of, is_given
 
 if TYPE_CHECKING:

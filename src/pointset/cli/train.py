@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.messages import INTERRUPTED, load_torch, reported_errors, say
+from pointset.cli.entry import INTERRUPTED
+from pointset.cli.messages import load_torch, reported_errors, say
 from pointset.cli.options import Device
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from pointset.errors import SpecError, did_you_mean
 from pointset.points.convert import to_points_many
 
 # Weights begin larger than training elsewhere does: what sets two of these graphs apart are terms of high order in the
-# inner products, which small weights drown in rounding (docs/expressivity.md has the measurement).
-_ENCODER_GAIN, _FUNCTION_GAIN = 6.0, 3.0
+# inner products, which small weights drown in rounding (benchmarks/brec_beginnings.py).
+ENCODER_GAIN, FUNCTION_GAIN = 6.0, 3.0
 
 
 class Embedding(Protocol):
@@ -47,7 +47,11 @@ def contestant_named(name: str) -> Contestant:
     if name not in trained_names():
         known = trained_names()
         raise SpecError(f"got the model {name!r}; expected one of {', '.join(known)}{did_you_mean(name, known)}")
-    return Contestant(lambda channels, layers: _sharp(name, channels, layers), _PointBatch(PRESETS[name].matrix))
+
+    def build(channels: int, layers: int) -> PointModel:
+        return sharpened(PointModel.from_preset(name, dim=channels, layers=layers))
+
+    return Contestant(build, _PointBatch(PRESETS[name].matrix))
 
 
 def trained_names() -> list[str]:
@@ -72,14 +76,14 @@ def _pyg_batch(graphs: Sequence[EdgeList]) -> Batch:
     )
 
 
-def _sharp(preset: str, channels: int, layers: int) -> PointModel:
-    model = PointModel.from_preset(preset, dim=channels, layers=layers)
+def sharpened(model: PointModel, encoder: float = ENCODER_GAIN, function: float = FUNCTION_GAIN) -> PointModel:
+    """The model itself, with the weight matrices of its encoder and all of f multiplied."""
     with torch.no_grad():
         for parameter in model.encoder.parameters():
             if parameter.dim() > 1:
-                parameter.mul_(_ENCODER_GAIN)
+                parameter.mul_(encoder)
         for part in model.modules():
             if isinstance(part, Coordinates):
                 for parameter in part.function.parameters():
-                    parameter.mul_(_FUNCTION_GAIN)
+                    parameter.mul_(function)
     return model
