@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from pointset.errors import GraphError, MemoryForecastError, SpecError
 from pointset.studies import families
 from pointset.studies.families import cfi, marked, random_regular, rook, shrikhande
-from pointset.studies.refinement import Refinement, refine_nodes, refine_pairs, refine_tuples
+from pointset.studies.refinement import Refinement, refine_nodes, refine_pairs, refine_tuples, same_when_marked
 from pointset.studies.refinement.modular import product
 from tests.graph_strategies import adjacency_matrices, relabelled, with_features
 
@@ -306,3 +306,17 @@ class TestWhatGraphsCarry:
             ALL[name]([marked(nx.path_graph(2), 0), nx.path_graph(2)])
         with pytest.raises(GraphError, match="graph 1: "):
             ALL[name]([nx.path_graph(2), "graph"])
+
+
+class TestMarkedNodes:
+    def test_one_mark_tells_strongly_regular_graphs_apart_and_copies_not(self) -> None:
+        copy = nx.relabel_nodes(rook(4), {node: (5 * node + 3) % 16 for node in range(16)})
+        assert same_when_marked([rook(4), shrikhande(), copy]) == [False, True]
+
+    def test_without_rounds_only_edges_at_the_mark_are_seen(self) -> None:
+        assert same_when_marked([rook(4), shrikhande()], rounds=0) == [True]
+
+    def test_graphs_that_one_mark_does_not_tell_apart(self) -> None:
+        """CFI graphs over a base of treewidth 4: one mark is not worth two."""
+        pair = [cfi(nx.complete_graph(5), twisted) for twisted in (False, True)]
+        assert same_when_marked(pair) == [True]

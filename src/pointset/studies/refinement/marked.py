@@ -16,32 +16,22 @@ from pointset.points.inputs import read_graph
 from pointset.studies.families.marks import marked
 from pointset.studies.refinement.pairs import refine_pairs
 
-_ROUNDS = (2, 4, None)  # most graphs are told apart by few, and the rounds until all is stable cost the most
 
-
-def same_when_marked(graphs: Sequence[Any]) -> list[bool]:
-    """For each graph after the first, whether it cannot be told from the first; n⁴ for each round.
+def same_when_marked(graphs: Sequence[Any], rounds: int | None = None) -> list[bool]:
+    """For each graph after the first, whether it cannot be told from the first; n⁴ for each graph and round.
 
     Args:
         graphs: anything :func:`pointset.to_points` takes, without node features.
+        rounds: of 2-FWL; None for as many as split a class.
     """
     every = [_each_node_marked(graph) for graph in graphs]
-    same = [True] * (len(graphs) - 1)
-    for rounds in _ROUNDS:
-        left = [0, *(position + 1 for position, together in enumerate(same) if together)]
-        if len(left) == 1:
-            break
-        refinement = refine_pairs([one for position in left for one in every[position]], rounds)
-        begin, seen = 0, []
-        for position in left:
-            stop = begin + len(every[position])
-            seen.append(Counter(tuple(refinement.histogram(index).items()) for index in range(begin, stop)))
-            begin = stop
-        for position, multiset in zip(left[1:], seen[1:], strict=True):
-            same[position - 1] = multiset == seen[0]
-        if refinement.stable:
-            break
-    return same
+    refinement = refine_pairs([one for copies in every for one in copies], rounds)
+    seen, begin = [], 0
+    for copies in every:
+        stop = begin + len(copies)
+        seen.append(Counter(tuple(refinement.histogram(index).items()) for index in range(begin, stop)))
+        begin = stop
+    return [multiset == seen[0] for multiset in seen[1:]]
 
 
 def _each_node_marked(graph: Any) -> list[Data]:
