@@ -26,7 +26,7 @@ tour: $(READY)  ## real graphs become points and come back; writes out/tour/
 test: check test-fast  ## lint, types, import contracts and the fast tests
 
 test-fast: $(READY)  ## the fast tests only
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-slow: $(READY)  ## tests that take minutes (large graphs, whole datasets)
 	$(BIN)/python -m pytest -q -m slow

@@ -22,9 +22,7 @@ class LayerPlan:
     """
 
     products: Mapping[str, tuple[str, str]]  # name: channels a, b of ⟨v_i^a, v_j^b⟩
-    sums: Mapping[str, tuple[str, str]] = field(
-        default_factory=dict
-    )  # name: Y_ij (pairs), h_j (points) of Σ_j Y_ij h_j
+    sums: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name: Y_ij (pairs), h_j (points) in Σ_j
     scalars: Mapping[str, str] = field(default_factory=dict)  # next scalars (points); those before are kept
     gates: Mapping[str, str] = field(default_factory=dict)  # factor (points) of a channel of vectors, in sums
     kept: tuple[str, ...] = ()  # channels of vectors that go on as they are
