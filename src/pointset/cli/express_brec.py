@@ -14,6 +14,7 @@ from pointset.cli.messages import counted, load_torch, reported_errors, say
 if TYPE_CHECKING:
     from pointset.datasets.graph_pairs import GraphPair
     from pointset.studies.brec.outcome import Outcome
+    from pointset.studies.brec.summary import Summary
 
 _ALL = "1-wl,inner-products,points,3-wl,gin,psds,pst"
 EXAMPLES = """
@@ -82,7 +83,7 @@ def brec(
             say(f"{name} on {counted(len(pairs), 'pair')}; outcomes go to {out / name}.jsonl", style="dim")
             outcomes[name] = run(name, pairs, out, settings, workers=workers)
         summaries = {name: summarised(found) for name, found in outcomes.items()}
-        _print(outcomes)
+        _print(outcomes, summaries)
         from pointset.reports.express_pictures import draw_brec
 
         write_outputs(summaries, json_file, picture, draw_brec)
@@ -103,16 +104,15 @@ def _chosen(categories: list[str], data_dir: Path | None) -> list[GraphPair]:
     return [pair for pair in load_pairs(data_dir) if pair.category in wanted]
 
 
-def _print(outcomes: dict[str, list[Outcome]]) -> None:
+def _print(outcomes: dict[str, list[Outcome]], summaries: dict[str, Summary]) -> None:
     from pointset.cli.console import output_console, plain_table
-    from pointset.studies.brec.summary import PUBLISHED, grouped, summarised, total
+    from pointset.studies.brec.summary import PUBLISHED, grouped, total
 
     console = output_console()
     table = plain_table(console)
     for heading in ("", "Basic", "Regular", "Extension", "CFI", "all", "unreliable"):
         table.add_column(heading, justify="right" if heading else "left")
-    for name, found in outcomes.items():
-        summary = summarised(found)
+    for name, summary in summaries.items():
         cells = [f"{separated} of {pairs}" if pairs else "–" for separated, pairs in grouped(summary).values()]
         both = f"{total(summary, 'separated')} of {total(summary, 'pairs')}"
         table.add_row(name, *cells, both, f"{total(summary, 'unreliable')}")

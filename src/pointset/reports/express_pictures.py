@@ -1,4 +1,8 @@
-"""Pictures of what ``pointset express`` finds, from the same content that it writes as JSON."""
+"""Pictures of what ``pointset express`` finds, from the same content that it writes as JSON.
+
+All take the content and a path that ends in ``.png``, ``.svg`` or ``.pdf``; an older file is replaced. They raise
+``MissingExtraError`` where matplotlib is not installed, and ``FileFormatError`` for another ending or a missing folder.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,7 @@ def draw_theorems(content: Sequence[Mapping[str, Any]], path: str | Path) -> Non
 
     Args:
         content: {"statement", "verdict", "evidence", "claim"} of each.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
+        path: where to write.
     """
     check_picture_file(path)
     from pointset.reports.express.theorems_page import compose_theorems
@@ -31,11 +31,7 @@ def draw_brec(content: Mapping[str, Mapping[str, Mapping[str, int]]], path: str 
 
     Args:
         content: {model: {category: {"pairs", "separated", "unreliable"}}}.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
+        path: where to write.
     """
     check_picture_file(path)
     from pointset.reports.express.brec_page import compose_brec
@@ -48,11 +44,7 @@ def draw_counting(content: Mapping[str, Any], path: str | Path) -> None:
 
     Args:
         content: what ``pointset express counting RUN --json FILE`` writes.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
+        path: where to write.
     """
     check_picture_file(path)
     from pointset.reports.express.counting_page import compose_counting
@@ -65,11 +57,7 @@ def draw_distances(content: Mapping[str, Any], path: str | Path) -> None:
 
     Args:
         content: what ``pointset express distances RUN --json FILE`` writes.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
+        path: where to write.
     """
     check_picture_file(path)
     from pointset.reports.express.distances_page import compose_distances

@@ -29,7 +29,7 @@ PUBLISHED: Mapping[str, Published] = {
     "3-WL": Published(60, 50, 100, 60),
     "I²-GNN": Published(60, 100, 100, 21),
     "KP-GNN": Published(60, 106, 98, 11),
-    "SSWL_P": Published(60, 50, 100, 38),
+    "GSN": Published(60, 99, 95, 0),
     "PPGN": Published(60, 50, 100, 23),
     "NGNN": Published(59, 48, 59, 0),
     "Graphormer": Published(16, 12, 41, 10),
