@@ -166,6 +166,14 @@ def test_a_dataset_can_be_sent_to_another_process() -> None:
     assert repr(again) == repr(graph_dataset()) and again.card == CARD
 
 
+def test_rows_come_in_the_order_of_the_graphs() -> None:
+    dataset = node_dataset()
+    for order in ([2, 0, 1], [1], [1, 2, 1], []):
+        expected = [row for graph in order for row in dataset.graphs[graph].y.tolist()]
+        assert dataset.targets is not None
+        assert dataset.targets[dataset.target_rows(np.array(order, dtype=np.int64))].tolist() == expected
+
+
 def test_rows_of_graphs_that_are_not_there() -> None:
     for graphs in ([3], [-1], [0.7]):
         with pytest.raises(SpecError, match="expected whole numbers from 0 to 2"):

@@ -211,13 +211,13 @@ class Dataset:
         return find_leaks(self.arrays, self.split, progress=progress)
 
     def target_rows(self, graphs: Any) -> Tensor:
-        """Rows of :attr:`targets` that belong to these graphs."""
+        """Rows of :attr:`targets` that belong to these graphs, graph by graph in the order given."""
         indices = np.asarray(graphs)
         if indices.size and (indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() >= len(self)):
             raise SpecError(f"got graphs {graphs!r:.80}; expected whole numbers from 0 to {len(self) - 1}")
         indices = indices.astype(np.int64)
         if self.card.level is Level.GRAPH:
             return torch.from_numpy(indices)
-        mask = np.zeros(len(self), dtype=bool)
-        mask[indices] = True
-        return torch.from_numpy(np.flatnonzero(np.repeat(mask, self.arrays.num_nodes)))
+        counts = self.arrays.num_nodes[indices]
+        first = (np.cumsum(self.arrays.num_nodes) - self.arrays.num_nodes)[indices]  # row of each graph's first node
+        return torch.from_numpy(np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum()))
