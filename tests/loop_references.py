@@ -57,6 +57,12 @@ def bounded(v: Array) -> Array:
     )
 
 
+def bounded_scalars(s: Array) -> Array:
+    """(d,): divided by √(1 + ℓ²/25), ℓ² the mean over the channels of the squares."""
+    mean = sum(value**2 for value in s) / len(s)
+    return np.array([value / math.sqrt(1 + mean / 25) for value in s])
+
+
 def size_scale(nodes: int) -> float:
     return math.pow(nodes, -0.925)
 
@@ -215,8 +221,11 @@ def combined(weights: list[Points], values: Points, before: Points, scale: float
 def pst_layer(
     s: Points, v: Points, mixer: MixerWeights, pair: AttentionWeights, scale: float | None = None
 ) -> tuple[Points, Points]:
-    """One layer, equations (1) to (4). Queries and keys are taken before the mixer, as in the proofs of Appendix A."""
-    s_hat, v_hat = [layer_norm(x) for x in s], [bounded(x) for x in v]
+    """One layer, equations (1) to (4). Queries and keys are taken before the mixer, as in the proofs of Appendix A.
+
+    With a ``scale``, the layer of the counting PST, whose scalars are bounded and not normalised.
+    """
+    s_hat, v_hat = [layer_norm(x) if scale is None else bounded_scalars(x) for x in s], [bounded(x) for x in v]
     weights = attention(s_hat, v_hat, pair)
     points = list(zip(s_hat, v_hat, strict=True))
     new_s = combined(weights, [mixed_scalars(*point, mixer) for point in points], s, scale)

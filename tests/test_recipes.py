@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from pointset.baselines.catalogue import model_names
 from pointset.cli import recipes as recipes_cli
 from pointset.datasets.card import Card, Metric
 from pointset.datasets.catalogue import benchmark_named
 from pointset.encoders.model import PointModel
-from pointset.encoders.presets import PRESETS
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
 from pointset.training.recipe import MetricName, Preset, Recipe, check_ready
 from pointset.training.recipe_files import read_recipe, recipe_names
@@ -68,8 +68,8 @@ def test_every_dataset_of_the_paper_has_recipes_for_its_models() -> None:
         assert {row, f"{row}-psds"} <= set(names)
     targets = benchmark_named("qm9").card.target_names
     assert all(f"qm9-{target}{kind}" in names for target in targets for kind in ("", "-psds", "-star"))
-    assert {*OWN, "counting-small"} <= set(names)
-    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 3
+    assert {*OWN, "counting-small", "counting-fast"} <= set(names)
+    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 4
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -137,7 +137,7 @@ def test_models_of_psds_differ_in_the_preset_only() -> None:
 
 
 def test_names_that_need_torch_are_those_of_the_encoders_and_datasets() -> None:
-    assert get_args(Preset) == tuple(PRESETS)
+    assert get_args(Preset) == tuple(model_names())
     assert {metric.value for metric in Metric} <= set(get_args(MetricName))
 
 
@@ -298,7 +298,8 @@ def test_an_unknown_key_names_the_nearest(override: str, nearest: str) -> None:
         ("zzz=3", f"there is no key 'zzz'; expected one of {', '.join(Recipe.model_fields)}"),
         (
             "optimizer={lr: 3}",
-            "got optimizer='{lr: 3}'; expected the keys lr, weight_decay, clip one by one, such as optimizer.lr=…",
+            "got optimizer='{lr: 3}'; expected the keys method, lr, weight_decay, clip one by one, such as "
+            "optimizer.method=…",
         ),
     ],
 )
@@ -373,7 +374,7 @@ def recipe_values(draw: st.DrawFn) -> dict[str, Any]:
             "targets": draw(st.none() | st.lists(words, min_size=1, max_size=4)),
             "options": draw(st.dictionaries(st.text(max_size=5), plain, max_size=3)),
         },
-        "model": {"preset": draw(st.sampled_from(list(PRESETS))), "noise": draw(numbers)},
+        "model": {"preset": draw(st.sampled_from(model_names())), "noise": draw(numbers)},
         "optimizer": {"lr": draw(numbers.filter(bool)), "clip": draw(st.none() | numbers.filter(bool))},
         "trainer": {"epochs": draw(st.integers(1)), "batch_size": draw(st.integers(1))},
         "metric": draw(st.none() | st.sampled_from(get_args(MetricName))),

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pointset.encoders.inputs import Coordinates
 from pointset.encoders.layers import AttentionMap, size_scale
 from pointset.encoders.pst import PSTLayer
+from pointset.errors import SpecError
 
 
 class Inspection(NamedTuple):
@@ -22,6 +23,11 @@ class Inspection(NamedTuple):
     attention: list[Tensor]  # (d, n, n) for each layer, as it weighs the sums; empty where a model has none
 
 
+def has_coordinates(model: nn.Module) -> bool:
+    """Whether it begins with coordinates of points: the paper's variants do, message passing does not."""
+    return any(isinstance(part, Coordinates) for part in model.modules())
+
+
 def inspect(model: nn.Module, points: Any) -> Inspection:
     """Run the model on one graph and keep what passes by; forward hooks listen only during this call."""
     seen: dict[str, list[Tensor]] = {"coordinates": [], "functions": [], "attention": []}
@@ -29,6 +35,8 @@ def inspect(model: nn.Module, points: Any) -> Inspection:
     def listen(name: str) -> Any:
         return lambda _module, _arguments, output: seen[name].append(output.detach()[:, 0])
 
+    if not has_coordinates(model):
+        raise SpecError("the model has no coordinates to look at; expected one of the paper's variants, not a peer")
     hooks = []
     for part in model.modules():
         if isinstance(part, Coordinates):

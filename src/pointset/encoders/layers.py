@@ -7,9 +7,10 @@ points are batched matrix products; nothing is transposed on the way.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -125,6 +126,19 @@ class VectorBound(nn.Module):
         return v * (1 + squares / self.REACH**2).rsqrt().unsqueeze(-1)
 
 
+class ScalarBound(nn.Module):
+    """Shorten very large scalars: s / √(1 + ℓ²/25), ℓ² the mean of s² over the channels; a factor for each point.
+
+    On (d, B, n). Unlike LayerNorm it keeps how large ordinary scalars are, which is what a count is.
+    """
+
+    REACH = 5.0
+
+    def forward(self, s: Tensor) -> Tensor:
+        """(d, B, n) → (d, B, n)."""
+        return s * (1 + s.square().mean(0, keepdim=True) / self.REACH**2).rsqrt()
+
+
 class LayerStack(nn.Module):
     """Layers one after the other; the last one knows that it is the last, as nothing reads its vectors."""
 
@@ -137,6 +151,17 @@ class LayerStack(nn.Module):
         for layer in self.layers:
             state = layer(state)
         return state
+
+
+class BatchEncoder(nn.Module, ABC):
+    """An encoder that takes all graphs of a batch at once, whatever their sizes: message passing over lists of edges.
+
+    Such an encoder gains nothing from groups of one size, and would only pay for each of them.
+    """
+
+    @abstractmethod
+    def forward(self, scalars: list[Tensor], structures: list[Any]) -> list[Tensor]:
+        """For each group the first scalars (d, B, n), and what the model's ``coordinates`` gave → (d, B, n) each."""
 
 
 class AttentionMap(nn.Module):

@@ -15,8 +15,8 @@ from pointset.encoders.batch import PointBatch, PointGroup, collate
 from pointset.encoders.execution import check_autocast, uncompiled
 from pointset.encoders.inputs import NodeScalars
 from pointset.encoders.inspection import Inspection, inspect
-from pointset.encoders.layers import PointState
-from pointset.encoders.presets import preset_named
+from pointset.encoders.layers import BatchEncoder, PointState
+from pointset.encoders.presets import Preset, preset_named
 from pointset.encoders.readout import Level, Pooling, Readout
 from pointset.encoders.summary import count, summarise
 from pointset.errors import SpecError
@@ -104,10 +104,14 @@ class PointModel(nn.Module):
             >>> model(pointset.collate(points)).shape
             torch.Size([2, 2])
         """
-        preset = preset_named(name)
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
-        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise)
+        return cls.from_parts(preset_named(name), Settings(name, node, edge, out, level, dim, layers, pooling, noise))
+
+    @classmethod
+    def from_parts(cls, preset: Preset, settings: Settings) -> PointModel:
+        """A model of the parts of a preset, with these settings."""
         _check(settings)
+        _, node, edge, out, level, dim, layers, pooling, noise = settings
         weighted = edge is not None or preset.distances is not None
         pairs = preset.pairs(edge, dim, preset.distances(dim) if preset.distances else None) if weighted else None
         model = cls(
@@ -138,11 +142,23 @@ class PointModel(nn.Module):
 
     def _in_input_order(self, end: Callable[[Tensor], Tensor], batch: Any, generator: torch.Generator | None) -> Tensor:
         points = self.read(batch)
-        rows = [end(self.encode(group, generator)) for group in points.groups]
+        rows = [end(scalars) for scalars in self._encoded(points, generator)]
         return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
+
+    def _encoded(self, points: PointBatch, generator: torch.Generator | None) -> list[Tensor]:
+        if isinstance(self.encoder, BatchEncoder):
+            return self._encoded_together(points.groups, generator)
+        return [self.encode(group, generator) for group in points.groups]
+
+    def _encoded_together(self, groups: list[PointGroup], generator: torch.Generator | None) -> list[Tensor]:
+        structures = [self.coordinates(group, generator) for group in groups]
+        encoded: list[Tensor] = self.encoder([self.scalars(group) for group in groups], structures)
+        return encoded
 
     def encode(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """One group → scalars after the last layer, (d, B, n)."""
+        if isinstance(self.encoder, BatchEncoder):
+            return self._encoded_together([group], generator)[0]
         state = PointState(self.scalars(group), self.coordinates(group, generator))
         # Only the encoder is computed again in checkpointing: the noise of the coordinates must be the same both times.
         again = self.checkpointing and torch.is_grad_enabled()

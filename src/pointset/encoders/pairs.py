@@ -42,15 +42,20 @@ class PairWeights(nn.Module, ABC):
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
 
-    def of_edges(self, group: PointGroup, elsewhere: Tensor | None = None) -> Tensor:
-        """(d, B, n, n) with each edge's embedding, and ``elsewhere`` (d,) or 0 at all other pairs."""
+    def by_edge(self, group: PointGroup) -> Tensor:
+        """(d, M): each edge's embedding, in the order of the group's edges."""
         features = checked(group.edge_attr, self.edge, "edge features edge_attr")  # (M, c)
         if self.tables is not None:
-            by_edge = self.tables(features)  # (d, M)
+            embedded: Tensor = self.tables(features)
         elif self.linear is not None:
-            by_edge = self.linear(features.to(self.linear.weight.dtype).mT)
+            embedded = self.linear(features.to(self.linear.weight.dtype).mT)
         else:
             raise SpecError(f"no embedding for {self.edge}")
+        return embedded
+
+    def of_edges(self, group: PointGroup, elsewhere: Tensor | None = None) -> Tensor:
+        """(d, B, n, n) with each edge's embedding, and ``elsewhere`` (d,) or 0 at all other pairs."""
+        by_edge = self.by_edge(group)
         graphs, nodes, _ = group.size
         if group.edges is None:
             raise SpecError("the batch has edge features without edges")

@@ -21,13 +21,13 @@ from pointset.points.matrices import Adjacency, Laplacian, NormalizedAdjacency
 
 @dataclass(frozen=True)
 class Preset:
-    """The parts of a variant; each is a class that is called with the number of channels."""
+    """The parts of a variant; each is a class that is called with the number of channels, if nothing else is said."""
 
     summary: str
     encoder: Callable[[int, int], nn.Module] = PST  # (channels, layers)
     function: Callable[[int], nn.Module] = LearnedDeepSet
     matrix: str = Laplacian.name
-    coordinates: type[Coordinates] = Coordinates
+    coordinates: Callable[..., nn.Module] = Coordinates  # (function, weights of pairs or None, noise=…)
     pairs: type[PairWeights] = EdgeWeights
     distances: Callable[[int], nn.Module] | None = None
 

@@ -78,7 +78,8 @@ class PSTLayer(nn.Module):
 
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__()
-        self.norm_s, self.bound_v = ChannelNorm(), VectorBound()
+        self.norm_s: nn.Module = ChannelNorm()
+        self.bound_v = VectorBound()
         self.projections_v = ChannelLinear(channels, 4 * channels, bias=False)  # W_q, W_k, W₁, W₂ in one product
         self.projections_s = ChannelLinear(channels, 2 * channels, bias=False)  # W_q, W_k of the scalars
         self.attention = PointAttention(channels)

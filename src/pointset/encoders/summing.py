@@ -2,7 +2,8 @@
 
 The released model, and after it the other presets, scale the sums over n points by n^-0.925, which keeps values alike
 in small and large graphs. To count, such a model has to find n and undo the factor, and graphs of different size pull
-its weights in different directions. Here the factor is the same for all graphs.
+its weights in different directions. Here the factor is the same for all graphs, and scalars are bounded instead of
+normalised, so that their size is not lost on the way.
 
 The weights begin larger and the biases at zero, so that the first outputs depend on the edges: with PyTorch's usual
 weights, attention begins as nearly the same number for all pairs. ``benchmarks/choices.py`` compares.
@@ -15,7 +16,7 @@ import math
 import torch
 from torch import nn
 
-from pointset.encoders.layers import ChannelLinear, LayerStack, PairMLP, PointState
+from pointset.encoders.layers import ChannelLinear, LayerStack, PairMLP, PointState, ScalarBound
 from pointset.encoders.pst import PSTLayer
 
 _FIRST_SCALARS = 0.01
@@ -25,7 +26,11 @@ _SCALAR_GAIN = 0.1  # at the beginning the scalars of all points are alike, and 
 
 
 class SummingPSTLayer(PSTLayer):
-    """A layer of PST with Σ_j Atten_ij s'_j / 16 and Σ_j Atten_ij v'_j / 16."""
+    """A layer of PST with Σ_j Atten_ij s'_j / 16 and Σ_j Atten_ij v'_j / 16, whose scalars keep their size."""
+
+    def __init__(self, channels: int, *, last: bool = False):
+        super().__init__(channels, last=last)
+        self.norm_s = ScalarBound()
 
     def sum_factor(self, nodes: int) -> float:
         """The same for every n."""

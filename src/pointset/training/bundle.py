@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pointset.baselines.catalogue import build
 from pointset.datasets.card import Card
 from pointset.datasets.scale import TargetScale
 from pointset.encoders.model import PointModel
@@ -197,7 +198,7 @@ def _model(settings: dict[str, Any], tensors: dict[str, Tensor]) -> PointModel:
     if least > held:  # settings can claim anything: no memory is taken before they are held against what is there
         raise FileFormatError(f"the model claims at least {least:,} weights, and the bundle holds {held:,}")
     with torch.random.fork_rng(devices=[]):  # a new model draws its weights: not from the user's generator
-        model = PointModel.from_preset(**settings).to(kinds.pop())
+        model = build(**settings).to(kinds.pop())
     given, expected = (
         {name: tuple(tensor.shape) for name, tensor in one.items()} for one in (tensors, model.state_dict())
     )

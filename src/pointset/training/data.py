@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.baselines.catalogue import build as build_by_name
+from pointset.baselines.catalogue import model_preset
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.catalogue import benchmark_named
 from pointset.datasets.dataset import Dataset
@@ -71,8 +73,6 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
         SpecError: the recipe asks for what the dataset does not have.
         MissingDataError: the files are nowhere.
     """
-    from pointset.encoders.presets import preset_named
-
     check_ready(recipe)
     dataset = _read(recipe.dataset, data_dir, progress)
     dataset = _with_choices(dataset, recipe.dataset)
@@ -84,7 +84,7 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
             f"{dataset.card.name} has targets so large that their deviation is no number; expected less than 1e150. "
             "Give them in another unit, or their logarithm"
         )
-    points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
+    points = _with_loss_targets(dataset, scale).points(model_preset(recipe.model.preset).matrix, progress=progress)
     return TrainingData(dataset, scale, points)
 
 
@@ -94,7 +94,7 @@ def build_model(recipe: Recipe, card: Card) -> PointModel:
     weighted = recipe.dataset.weighted_edges is not None  # then the features of edges are in the eigenpairs
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(recipe.seed, Purpose.WEIGHTS))
-        model = PointModel.from_preset(
+        model = build_by_name(
             choice.preset,
             node=card.node,
             edge=None if weighted else card.edge,

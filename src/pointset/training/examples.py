@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pointset.datasets.card import Card, Level, Task
+from pointset.encoders.inspection import has_coordinates
 from pointset.encoders.model import PointModel
 from pointset.points.graphs import Floats, Integers
 from pointset.specs import Categories
@@ -37,9 +38,10 @@ def examples_of(model: PointModel, data: TrainingData, graphs: Integers, outputs
     """
     typical = graphs[np.argsort(data.points.num_nodes[graphs], kind="stable")]
     middle = typical[len(typical) // 2 :][:_FUNCTION_GRAPHS]
+    looked_into = has_coordinates(model)
     return {
-        "functions": _functions(model, data, middle),
-        "attention": _attention(model, data, int(middle[0])),
+        "functions": _functions(model, data, middle) if looked_into else None,
+        "attention": _attention(model, data, int(middle[0])) if looked_into else None,
         "worst": _worst(data, graphs, outputs),
     }
 

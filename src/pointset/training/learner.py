@@ -1,4 +1,4 @@
-"""One training step: forward, loss, backward, clipping, AdamW, moving average (:class:`Learner`).
+"""One training step: forward, loss, backward, clipping, optimiser, moving average (:class:`Learner`).
 
 The model is a plain module; Fabric wraps it for the device, the precision and the exchange of gradients.
 """
@@ -18,8 +18,9 @@ from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError, SpecError
 from pointset.training.checkpoint import State, load_optimizer_state, optimizer_state
 from pointset.training.losses import Loss, geometric_mean_weights, loss_for
-from pointset.training.recipe import Recipe
+from pointset.training.recipe import Optimizer, Recipe
 from pointset.training.seeds import Purpose, stream
+from pointset.training.soap import SOAP
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -87,13 +88,10 @@ class Learner:
         if groups is not None:
             _load_weights(model, groups)
         settings, decay = recipe.optimizer, recipe.trainer.ema
-        optimizer = torch.optim.AdamW(
-            model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
-        )
-        self.network, self.optimizer = fabric.setup(Network(model), optimizer)
+        self.network, self.optimizer = fabric.setup(Network(model), _optimizer(model, settings))
         self.average = None if decay is None else _moving_average(model, decay)
         if groups is not None:
-            load_optimizer_state(optimizer, groups.get("optimizer", {}))
+            load_optimizer_state(self.optimizer.optimizer, groups.get("optimizer", {}))
             if self.average is not None:
                 self.average.load_state_dict(groups["average"])
         self.learning_rate = settings.lr
@@ -181,6 +179,12 @@ def _load_weights(model: PointModel, groups: dict[str, State]) -> None:
             "the checkpoint holds the weights of another model than recipe.yaml describes; expected the same. Undo the "
             "change of model, or begin another run in another folder"
         ) from None
+
+
+def _optimizer(model: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:
+    if settings.method == "soap":
+        return SOAP(model.parameters(), settings.lr, weight_decay=settings.weight_decay)
+    return torch.optim.AdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
 
 
 def _moving_average(model: PointModel, decay: float) -> AveragedModel:

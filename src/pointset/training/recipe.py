@@ -23,7 +23,7 @@ from pydantic import (
 
 from pointset.errors import SpecError, did_you_mean
 
-Preset = Literal[  # the names of pointset.encoders.presets.PRESETS, which needs torch (a test compares the two)
+Preset = Literal[  # the names of pointset.baselines.catalogue, which needs torch (a test compares the two)
     "pst",
     "pst-released",
     "pst-gc",
@@ -34,6 +34,15 @@ Preset = Literal[  # the names of pointset.encoders.presets.PRESETS, which needs
     "pst-star",
     "pst-released-star",
     "psds",
+    "gin",
+    "gcn",
+    "gatedgcn",
+    "gps",
+    "transformer",
+    "ppgn",
+    "nested-gin",
+    "id-gnn",
+    "graphormer",
 ]
 MetricName = Literal["mae", "rmse", "r2", "normalised_mae", "roc_auc", "average_precision", "accuracy", "macro_f1"]
 LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
@@ -114,8 +123,9 @@ class ModelChoice(Keys):
 
 
 class Optimizer(Keys):
-    """AdamW; ``clip`` is the largest norm of the gradient."""
+    """AdamW, or SOAP, which costs more for each step; ``clip`` is the largest norm of the gradient."""
 
+    method: Literal["adamw", "soap"] = "adamw"
     lr: Positive = 1e-3
     weight_decay: NotNegative = 0.0
     clip: Positive | None = 1.0

@@ -30,8 +30,9 @@ class ModelForm(Form):
 
 
 class OptimizerForm(Form):
-    """AdamW."""
+    """What changes the weights."""
 
+    method: str = "adamw"
     lr: float = 1e-3
     weight_decay: float = 0.0
     clip: float | None = 1.0

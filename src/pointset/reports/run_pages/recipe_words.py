@@ -13,7 +13,17 @@ _PRESETS = {
     "pst-star": "the Point Set Transformer with distances in space (PST*)",
     "pst-released-star": "the Point Set Transformer with distances in space (PST*) as its authors released it",
     "psds": "the Point Set DeepSet (PSDS)",
+    "gin": "GIN, or GINE where edges have features (message passing)",
+    "gcn": "GCN (message passing)",
+    "gatedgcn": "GatedGCN (message passing)",
+    "gps": "GPS (message passing and attention)",
+    "transformer": "a transformer with Laplacian encodings",
+    "ppgn": "PPGN (products of pairs)",
+    "nested-gin": "NGNN (a GIN in the neighbourhood of every node)",
+    "id-gnn": "ID-GNN (message passing that knows its root)",
+    "graphormer": "a transformer with distances along paths, after Graphormer",
 }
+_OPTIMISERS = {"adamw": "AdamW", "soap": "SOAP"}
 _LOSSES = {
     "l1": "the mean absolute error (L1)",
     "smooth_l1": "the smooth L1 loss",
@@ -72,7 +82,8 @@ def _model(model: ModelForm, result: Result | None) -> str:
 def _optimiser(recipe: RecipeForm, result: Result | None) -> str:
     loss = recipe.loss or _DEFAULT_LOSSES.get(result.task, "bce") if result is not None else recipe.loss
     optimizer, trainer = recipe.optimizer, recipe.trainer
-    text = [f"AdamW on {_LOSSES.get(loss or '', loss or 'the usual loss of the task')}"]
+    method = _OPTIMISERS.get(optimizer.method, optimizer.method)
+    text = [f"{method} on {_LOSSES.get(loss or '', loss or 'the usual loss of the task')}"]
     if result is not None and result.task == REGRESSION and recipe.scale_targets:
         text[0] += " of normalised targets"
     text[0] += f", learning rate {number(optimizer.lr)}, weight decay {number(optimizer.weight_decay)}"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.baselines.catalogue import model_preset
 from pointset.datasets.splits import find_leaks
 from pointset.encoders.model import PointModel
-from pointset.encoders.presets import preset_named
 from pointset.errors import MissingDataError
 from pointset.points.graphs import Flags, GraphArrays, Integers
 from pointset.training.data import TrainingData, load_data
@@ -48,7 +48,7 @@ def needs_features(predictor: Predictor) -> str:
 
 
 def _uses_positions(model: PointModel) -> bool:
-    return model.settings is not None and preset_named(model.settings.preset).distances is not None
+    return model.settings is not None and model_preset(model.settings.preset).distances is not None
 
 
 def learned_from(data: TrainingData) -> GraphArrays:

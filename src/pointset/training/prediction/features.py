@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pointset.baselines.catalogue import model_preset
 from pointset.encoders.feature_columns import checked
 from pointset.encoders.model import PointModel
-from pointset.encoders.presets import preset_named
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import Features, Graph
 from pointset.points.point_set import PointSet
@@ -21,7 +21,7 @@ _SPACE = 3
 
 def uses_positions(model: PointModel) -> bool:
     """Whether the model needs pos."""
-    return model.settings is not None and preset_named(model.settings.preset).distances is not None
+    return model.settings is not None and model_preset(model.settings.preset).distances is not None
 
 
 class Needs(NamedTuple):

@@ -1,0 +1,148 @@
+"""What makes PST learn to count quickly: the recipe ``counting-fast``, made small, with one thing changed at a time.
+
+    python benchmarks/counting_choices.py [--data-dir DIR] [--json FILE] [--epochs 12] [--dim 32] [--seeds 1] [--only …]
+
+Every line trains on the 1,500 official training graphs, all 13 substructures at once, one thread, and gives the mean
+over the substructures of the normalised error on the 1,000 validation graphs, × 10⁻³, and the time. A line that is in
+the JSON file already is not trained again, so the whole can be interrupted. Differences of a tenth mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+import pointset
+from common import machine
+from pointset.encoders import summing
+from pointset.encoders.layers import ChannelNorm, VectorNorm
+from pointset.encoders.summing import SummingPSTLayer
+from pointset.training.recipe import Recipe
+from pointset.training.recipe_files import read_recipe
+from pointset.training.recipe_overrides import changed
+
+Keys = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that is other than in the recipe."""
+
+    name: str
+    keys: Keys
+    part: Callable[[], Any] = nullcontext  # a context in which a part of the model is another one
+
+
+@contextmanager
+def _with_layer(**parts: Callable[[], torch.nn.Module]) -> Iterator[None]:
+    """Layers of the counting PST in which these parts are replaced."""
+
+    class Changed(SummingPSTLayer):
+        def __init__(self, channels: int, *, last: bool = False):
+            super().__init__(channels, last=last)
+            for name, part in parts.items():
+                setattr(self, name, part())
+
+    with mock.patch.object(summing, "SummingPSTLayer", Changed):
+        yield
+
+
+@contextmanager
+def _usual_weights() -> Iterator[None]:
+    """PyTorch's usual first weights."""
+    usual: Keys = dict.fromkeys(("_ATTENTION_GAIN", "_SCALAR_GAIN", "_FIRST_SCALARS"), 1.0)
+    with mock.patch.multiple(summing, **usual, _begin=lambda part: None):
+        yield
+
+
+LINES = (
+    Line("as in the recipe", {}),
+    Line("AdamW, learning rate 0.008", {"optimizer.method": "adamw", "optimizer.lr": 8e-3}),
+    Line("AdamW, learning rate 0.002", {"optimizer.method": "adamw", "optimizer.lr": 2e-3}),
+    Line("learning rate 0.003", {"optimizer.lr": 3e-3}),
+    Line("learning rate 0.03", {"optimizer.lr": 3e-2}),
+    Line("scalars through LayerNorm", {}, lambda: _with_layer(norm_s=ChannelNorm)),
+    Line("vectors of length 1", {}, lambda: _with_layer(bound_v=VectorNorm)),
+    Line("PyTorch's first weights", {}, _usual_weights),
+    Line("sums × n^-0.925 (pst-gc)", {"model.preset": "pst-gc"}),
+    Line("and learned f (pst)", {"model.preset": "pst"}),
+    Line("and the adjacency matrix (pst-adj)", {"model.preset": "pst-adj"}),
+    Line("the released model", {"model.preset": "pst-released"}),
+    Line("L1 loss", {"loss": "l1"}),
+    Line("smooth L1 with β = 0.1", {"smooth_l1_beta": 0.1}),
+    Line("plain mean over the targets", {"balance_targets": False}),
+    Line("batches of 8", {"trainer.batch_size": 8}),
+    Line("batches of 32", {"trainer.batch_size": 32}),
+    Line("constant rate after the warm-up", {"schedule.shape": "constant"}),
+    Line("3 layers", {"model.layers": 3}),
+    Line("6 layers", {"model.layers": 6}),
+    Line("twice the width", {"model.dim": 2}),  # a factor, see recipe_of
+)
+
+
+def recipe_of(line: Line, arguments: argparse.Namespace, seed: int) -> Recipe:
+    """The small recipe with this line's change."""
+    width = arguments.dim * line.keys.get("model.dim", 1)
+    small = {"trainer.epochs": arguments.epochs, "trainer.validate_every": arguments.epochs, "trainer.threads": 1}
+    return changed(read_recipe("counting-fast"), small | line.keys | {"model.dim": width, "seed": seed})
+
+
+def measured(line: Line, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Errors on the validation graphs, one for each seed, × 10⁻³, and the time of a training."""
+    errors, seconds, parameters = [], [], 0
+    for seed in range(arguments.seeds):
+        with tempfile.TemporaryDirectory() as folder, line.part():
+            recipe = recipe_of(line, arguments, seed)
+            result = pointset.train(recipe, Path(folder) / "run", data_dir=arguments.data_dir, watch="quiet")
+        errors.append(round(1000 * result["val"]["normalised_mae"], 2))
+        seconds.append(result["seconds"])
+        parameters = result["parameters"]
+    return {
+        "error": round(statistics.fmean(errors), 2),
+        "errors": errors,
+        "seconds": round(statistics.median(seconds)),
+        "parameters": parameters,
+    }
+
+
+def main() -> None:
+    """Train all lines that are not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--dim", type=int, default=32)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", nargs="*")
+    arguments = parser.parse_args()
+    settings = {"epochs": arguments.epochs, "dim": arguments.dim, "seeds": arguments.seeds}
+    kept: dict[str, Any] = {}
+    if arguments.json is not None and arguments.json.exists():
+        kept = json.loads(arguments.json.read_text())
+        if kept["settings"] != settings:
+            parser.error(f"{arguments.json} was made with {kept['settings']}; expected {settings}. Name another file")
+    lines: dict[str, Any] = kept.get("lines", {})
+    for line in LINES:
+        if arguments.only is not None and line.name not in arguments.only:
+            continue
+        if line.name not in lines:
+            lines[line.name] = measured(line, arguments)
+            if arguments.json is not None:
+                content = {"settings": settings, **machine(torch.__version__), "threads": 1, "lines": lines}
+                arguments.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        one = lines[line.name]
+        print(f"{line.name:<36} {one['error']:>8.2f}  {one['seconds']:>5} s  {one['parameters']:>8,}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

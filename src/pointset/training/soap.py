@@ -1,0 +1,126 @@
+"""SOAP (Vyas et al., 2024): Adam in the eigenbasis of Shampoo's preconditioners (:class:`SOAP`).
+
+For a weight W (m, n) with gradient G, running means L of GGᵀ and R of GᵀG have eigenvectors Q_L and Q_R. In the
+coordinates G' = Q_Lᵀ G Q_R the entries of the gradient are nearly uncorrelated, so that Adam, which scales each entry
+by itself, scales the right things. Where a training set is fitted to many digits, as in counting, this pays:
+``benchmarks/counting_choices.py`` compares. Vectors, and sides longer than ``LONGEST_SIDE``, are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+LONGEST_SIDE = 1024  # beyond it a basis would cost more than it brings
+
+
+class SOAP(torch.optim.Optimizer):
+    """AdamW's rule in a slowly turning basis.
+
+    Args:
+        parameters: what is trained.
+        lr: the learning rate.
+        betas: of the first moment, and of the second moment and the preconditioners.
+        epsilon: added to the root of the second moment.
+        weight_decay: decoupled, as in AdamW.
+        every: steps from one turn of the bases to the next (one step of the power method and a QR decomposition).
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.95, 0.95),
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+        every: int = 10,
+    ):
+        settings = {"lr": lr, "betas": betas, "epsilon": epsilon, "weight_decay": weight_decay, "every": every}
+        super().__init__(parameters, settings)
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Change the parameters by their gradients."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    _update(parameter, parameter.grad, self.state[parameter], group)
+        return loss
+
+
+def _update(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    if not state:  # the first gradient only says how the bases lie
+        _begin(state, gradient)
+        return
+    state["step"] += 1
+    number = int(state["step"])
+    (first, second), lr = group["betas"], group["lr"]
+    state["mean"].lerp_(gradient, 1 - first)
+    turned = _turned(gradient, state)
+    state["square"].mul_(second).addcmul_(turned, turned, value=1 - second)
+    root = (state["square"] / (1 - second**number)).sqrt_().add_(group["epsilon"])
+    direction = _turned_back(_turned(state["mean"], state) / root, state)
+    if group["weight_decay"]:
+        parameter.mul_(1 - lr * group["weight_decay"])
+    parameter.add_(direction, alpha=-lr / (1 - first**number))
+    for side in _sides(state):
+        state[side].lerp_(_outer(gradient, side), 1 - second)
+        if number % group["every"] == 0:
+            _turn(state, side)
+
+
+def _begin(state: dict[str, Any], gradient: Tensor) -> None:
+    state["step"] = torch.zeros((), device="cpu")
+    state["mean"], state["square"] = torch.zeros_like(gradient), torch.zeros_like(gradient)
+    if gradient.dim() != 2 or min(gradient.shape) == 1:
+        return
+    for side, length in zip(("left", "right"), gradient.shape, strict=True):
+        if length <= LONGEST_SIDE:
+            state[side] = _outer(gradient, side)
+            state[f"{side}_basis"] = torch.linalg.eigh(state[side]).eigenvectors.contiguous()
+
+
+def _sides(state: dict[str, Any]) -> list[str]:
+    return [side for side in ("left", "right") if side in state]
+
+
+def _outer(gradient: Tensor, side: str) -> Tensor:
+    """GGᵀ or GᵀG."""
+    return gradient @ gradient.mT if side == "left" else gradient.mT @ gradient
+
+
+def _turned(x: Tensor, state: dict[str, Any]) -> Tensor:
+    """Q_Lᵀ x Q_R."""
+    if "left" in state:
+        x = state["left_basis"].mT @ x
+    return x @ state["right_basis"] if "right" in state else x
+
+
+def _turned_back(x: Tensor, state: dict[str, Any]) -> Tensor:
+    """Q_L x Q_Rᵀ."""
+    if "left" in state:
+        x = state["left_basis"] @ x
+    return x @ state["right_basis"].mT if "right" in state else x
+
+
+def _turn(state: dict[str, Any], side: str) -> None:
+    """One step of orthogonal iteration, in order of falling eigenvalues; the second moments follow their directions."""
+    basis = state[f"{side}_basis"]
+    image = state[side] @ basis
+    order = (basis * image).sum(0).argsort(descending=True, stable=True)
+    state[f"{side}_basis"] = torch.linalg.qr(image[:, order]).Q.contiguous()
+    state["square"] = state["square"].index_select(0 if side == "left" else 1, order)
