@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from pathlib import Path
 from typing import Any
 
 from pointset.errors import FileFormatError
+from pointset.process_memory import peak_bytes
 from pointset.training.data import TrainingData
 from pointset.training.json_files import read_json
 from pointset.training.metrics import Scores, higher_is_better
@@ -63,7 +62,7 @@ def result_of(
         "parameters": parameters,
         "seconds": round(progress.seconds, 3),
         "graphs_per_second": speeds[len(speeds) // 2] if speeds else None,
-        "peak_memory_bytes": peak_memory(),
+        "peak_memory_bytes": peak_bytes(),
         "seed": recipe.seed,
         "fold": recipe.dataset.fold,
         "expected": None if recipe.expected is None else recipe.expected.model_dump(mode="json"),
@@ -87,9 +86,3 @@ def read_result(path: Path) -> dict[str, Any]:
             f"{path} is damaged: it has no {', '.join(missing)}. Delete it and resume the run, which writes it again"
         )
     return result
-
-
-def peak_memory() -> int:
-    """The most that was resident in this process, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
