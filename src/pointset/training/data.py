@@ -29,6 +29,7 @@ from pointset.points.point_sets import PointSets
 from pointset.training.recipe import DatasetChoice, Recipe, check_ready
 from pointset.training.seeds import Purpose, stream_seed
 
+_SUBSET_SEED = 0
 _FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their results can be averaged
 
 
@@ -148,7 +149,19 @@ def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
             labels = None
         split = folds(len(dataset), choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold]
         dataset = dataset.with_split(split)
-    return dataset
+    return dataset if choice.train_graphs is None else _with_fewer(dataset, choice.train_graphs)
+
+
+def _with_fewer(dataset: Dataset, graphs: int) -> Dataset:
+    """Only so many of the training graphs, the same for all seeds of the weights; fewer are among more."""
+    train = dataset.split["train"]
+    if graphs > len(train):
+        raise SpecError(
+            f"got dataset.train_graphs={graphs:,}; expected at most the {len(train):,} of {dataset.card.name}, or null "
+            "for all"
+        )
+    chosen = np.random.default_rng(_SUBSET_SEED).permutation(len(train))[:graphs]
+    return dataset.with_split({**dataset.split, "train": train[np.sort(chosen)]})
 
 
 def _check_trainable(dataset: Dataset) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pointset.training.recipe import Recipe
 from pointset.training.run_folder import RunFolder
+from pointset.training.watcher import Watcher
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Job:
     device: str = "auto"
     devices: int = 1
     watch: str = "auto"  # auto, bar, plain or quiet
+    watcher: Watcher | None = None  # is told too
 
     @property
     def folder(self) -> RunFolder:

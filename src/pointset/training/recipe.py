@@ -84,6 +84,7 @@ class DatasetChoice(Keys):
     targets: Annotated[list[Text], Field(min_length=1)] | None = None
     options: Annotated[dict[str, Any], AfterValidator(_check_plain)] = Field(default_factory=dict)
     weighted_edges: Number | None = None
+    train_graphs: Count | None = None
     fold: Number | None = None
     folds: Annotated[int, Field(ge=2)] = 10
 

@@ -23,6 +23,7 @@ from pointset.training.result import read_result
 from pointset.training.run_folder import RunFolder, check_space
 from pointset.training.schedule import check_schedule
 from pointset.training.spawning import train_in_processes
+from pointset.training.watcher import Watcher
 from pointset.training.work import work
 
 
@@ -35,6 +36,8 @@ def train(
     device: str = "auto",
     devices: int = 1,
     watch: str = "auto",
+    watcher: Watcher | None = None,
+    data: TrainingData | None = None,
 ) -> dict[str, Any]:
     """Train a model by a recipe and write the run's folder; the result is also what ``result.json`` holds.
 
@@ -49,6 +52,8 @@ def train(
         device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
         devices: processes on this machine (DDP). Under ``torchrun`` it is torchrun that decides.
         watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
+        watcher: is told of every batch and epoch too; whatever it raises ends the run, and is raised here.
+        data: the recipe's own, read before; where it has no test part, none is scored. Not with ``devices``.
 
     Raises:
         SpecError: the recipe does not fit the data, or the folder holds something else.
@@ -61,14 +66,16 @@ def train(
         >>> result["test"]["normalised_mae"]  # doctest: +SKIP
     """
     chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    job = Job(chosen, Path(run_dir), None if data_dir is None else Path(data_dir), device, devices, watch)
+    job = Job(chosen, Path(run_dir), None if data_dir is None else Path(data_dir), device, devices, watch, watcher)
     _check_job(job)
+    if job.devices > 1 and (watcher is not None or data is not None):
+        raise SpecError(f"got a watcher or data with devices={devices}, which are other processes; use devices=1")
     if resume and job.folder.has_run:
         check_same_recipe(job.folder, chosen)
         if job.folder.is_finished:
             return read_result(job.folder.result)
     with _claimed(job, resume):
-        return _train(job)
+        return _train(job, data)
 
 
 def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
@@ -114,8 +121,9 @@ def _claimed(job: Job, resume: bool) -> Iterator[None]:
         yield
 
 
-def _train(job: Job) -> dict[str, Any]:
-    data = load_data(job.recipe, job.data_dir, progress=job.show_bars)
+def _train(job: Job, data: TrainingData | None) -> dict[str, Any]:
+    if data is None:
+        data = load_data(job.recipe, job.data_dir, progress=job.show_bars)
     check_memory(job.recipe, data)
     model = build_model(job.recipe, data.card)
     _check_against_data(job, data, model)

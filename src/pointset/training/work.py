@@ -24,7 +24,7 @@ from pointset.training.prediction_table import write_predictions
 from pointset.training.recipe import Recipe
 from pointset.training.result import result_of
 from pointset.training.same_beginning import check_same_beginning, recipe_digest
-from pointset.training.watching import watcher_for
+from pointset.training.watching import Watchers, watcher_for
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -44,6 +44,8 @@ def work(fabric: Fabric, job: Job, data: TrainingData | None = None) -> dict[str
     checkpoint = read_checkpoint(folder.last_checkpoint) if folder.last_checkpoint.exists() else None
     log_dir = folder.path / "tensorboard" if job.recipe.trainer.tensorboard else None
     watcher = watcher_for(job.watch, log_dir=log_dir) if first else watcher_for("quiet", log_dir=None)
+    if first and job.watcher is not None:
+        watcher = Watchers(watcher, job.watcher)
     with thread_count(threads):
         model = build_model(job.recipe, data.card)
         fitting = Fitting(fabric, model, data, job.recipe, folder, watcher, checkpoint)
