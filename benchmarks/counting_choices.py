@@ -10,7 +10,6 @@ the JSON file already is not trained again, so the whole can be interrupted. Dif
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,13 +22,15 @@ from unittest import mock
 import torch
 
 import pointset
-from common import machine
 from pointset.encoders import summing
 from pointset.encoders.layers import ChannelNorm, VectorNorm
 from pointset.encoders.summing import SummingPSTLayer
+from pointset.studies.tables.rendering import read_table
+from pointset.studies.tables.result import Cell, Column, Row
 from pointset.training.recipe import Recipe
 from pointset.training.recipe_files import read_recipe
 from pointset.training.recipe_overrides import changed
+from result_tables import write_table
 
 Keys = dict[str, Any]
 
@@ -97,22 +98,39 @@ def recipe_of(line: Line, arguments: argparse.Namespace, seed: int) -> Recipe:
     return changed(read_recipe("counting-fast"), small | line.keys | {"model.dim": width, "seed": seed})
 
 
-def measured(line: Line, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Errors on the validation graphs, one for each seed, × 10⁻³, and the time of a training."""
+def measured(line: Line, arguments: argparse.Namespace) -> Row:
+    """Errors on the validation graphs, one for each seed, and the time of a training."""
     errors, seconds, parameters = [], [], 0
     for seed in range(arguments.seeds):
         with tempfile.TemporaryDirectory() as folder, line.part():
             recipe = recipe_of(line, arguments, seed)
             result = pointset.train(recipe, Path(folder) / "run", data_dir=arguments.data_dir, watch="quiet")
-        errors.append(round(1000 * result["val"]["normalised_mae"], 2))
+        errors.append(result["val"]["normalised_mae"])
         seconds.append(result["seconds"])
         parameters = result["parameters"]
-    return {
-        "error": round(statistics.fmean(errors), 2),
-        "errors": errors,
-        "seconds": round(statistics.median(seconds)),
-        "parameters": parameters,
-    }
+    cells = {"error": _cell(errors), "seconds": _cell(seconds)}
+    return Row(title=line.name, source="ours", model=recipe.model.preset, parameters=parameters, cells=cells)
+
+
+def _cell(values: list[float]) -> Cell:
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Cell(mean=statistics.fmean(values), std=deviation, values=tuple(values))
+
+
+def write(path: Path, rows: dict[str, Row], scope: str) -> None:
+    """The table as it stands."""
+    write_table(
+        path,
+        "What makes PST learn to count",
+        [
+            Column(key="error", title="validation error", factor=1000, digits=1, unit="10⁻³"),
+            Column(key="seconds", title="time", digits=0, unit="s"),
+        ],
+        list(rows.values()),
+        scope=scope,
+        seconds=sum(sum(value or 0 for value in row.cells["seconds"].values) for row in rows.values()),
+        complete=len(rows) == len(LINES),
+    )
 
 
 def main() -> None:
@@ -125,23 +143,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only", nargs="*")
     arguments = parser.parse_args()
-    settings = {"epochs": arguments.epochs, "dim": arguments.dim, "seeds": arguments.seeds}
-    kept: dict[str, Any] = {}
+    scope = (
+        f"The recipe counting-fast made small ({arguments.epochs} epochs of 4 layers of {arguments.dim} channels, "
+        f"seeds: {arguments.seeds}), with one thing changed at a time; mean over the 13 substructures of the "
+        "normalised error on the 1,000 validation graphs."
+    )
+    rows: dict[str, Row] = {}
     if arguments.json is not None and arguments.json.exists():
-        kept = json.loads(arguments.json.read_text())
-        if kept["settings"] != settings:
-            parser.error(f"{arguments.json} was made with {kept['settings']}; expected {settings}. Name another file")
-    lines: dict[str, Any] = kept.get("lines", {})
+        before = read_table(arguments.json)
+        if before.scope != scope:
+            parser.error(f"{arguments.json} was made with other settings: {before.scope} Name another file")
+        rows = {row.title: row for row in before.rows}
     for line in LINES:
         if arguments.only is not None and line.name not in arguments.only:
             continue
-        if line.name not in lines:
-            lines[line.name] = measured(line, arguments)
+        if line.name not in rows:
+            rows[line.name] = measured(line, arguments)
             if arguments.json is not None:
-                content = {"settings": settings, **machine(torch.__version__), "threads": 1, "lines": lines}
-                arguments.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        one = lines[line.name]
-        print(f"{line.name:<36} {one['error']:>8.2f}  {one['seconds']:>5} s  {one['parameters']:>8,}", flush=True)
+                write(arguments.json, rows, scope)
+        error, seconds = (rows[line.name].cells[key].mean or 0.0 for key in ("error", "seconds"))
+        print(f"{line.name:<36} {1000 * error:>8.1f}  {seconds:>5.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import torch
 from pointset.machine import cores
 from pointset.version import VERSION
 
+_PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads")
 _PACKAGES = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
 
 
@@ -39,6 +40,12 @@ def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def machine_kind(*, device: str, threads: int) -> dict[str, Any]:
+    """What a measurement depends on, without names of machines, commands or paths: to be published beside it."""
+    about = environment(device=device, processes=1, threads=threads)
+    return {key: about[key] for key in _PUBLISHED}
 
 
 def _version(package: str) -> str | None:
