@@ -10,6 +10,7 @@ import typer
 
 from pointset.cli import (
     check_invariance,
+    compare,
     convert,
     datasets,
     embed,
@@ -19,7 +20,10 @@ from pointset.cli import (
     predict,
     recipes,
     report,
+    reproduce,
+    results,
     train,
+    tune,
 )
 from pointset.cli.options import Verb, Verbs
 
@@ -33,6 +37,8 @@ _EXAMPLES = """
   pointset train counting-small --run-dir runs/one  [dim]learn[/dim]
   pointset predict runs/mine molecules.csv -o answers.csv
   pointset express theorems                         [dim]check the theory[/dim]
+  pointset compare zinc --models pst,gin,gps        [dim]against others[/dim]
+  pointset reproduce                                [dim]the paper's tables[/dim]
 """
 
 app = typer.Typer(
@@ -53,6 +59,10 @@ app.command(cls=Verb, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.e
 app.command(cls=Verb, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Verb, no_args_is_help=True, epilog=embed.EXAMPLES)(embed.embed)
 app.command(cls=Verb, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
+app.command(cls=Verb, no_args_is_help=True, epilog=tune.EXAMPLES)(tune.tune)
+app.command(cls=Verb, no_args_is_help=True, epilog=compare.EXAMPLES)(compare.compare)
+app.command(cls=Verb, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.command(cls=Verb, epilog=results.EXAMPLES)(results.results)
 app.add_typer(express.app, name="express")
 app.command("check-invariance", cls=Verb, no_args_is_help=True, epilog=check_invariance.EXAMPLES)(
     check_invariance.check_invariance

@@ -1,0 +1,127 @@
+"""Numbers of results in other Markdown files, filled into marked places (:func:`filled`).
+
+``<!-- result: ADDRESS -->0.8<!-- /result -->``, where an address is one of::
+
+    TABLE-BUDGET                      the whole table
+    TABLE-BUDGET/seconds              of all runs, in words; also date, machine, runs
+    TABLE-BUDGET/ROW/COLUMN           a cell as the table shows it; COLUMN is a key or a title
+    TABLE-BUDGET/ROW/COLUMN/mean      without its deviation; also std, against (the counterpart)
+    TABLE-BUDGET/ROW/parameters       also seconds, of all its runs, in words
+
+A row is one of ours; ``paper:ROW`` and ``published:ROW`` are printed ones. Marks in code are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from pointset.errors import FileFormatError, did_you_mean
+from pointset.reports.run_pages.words import duration
+from pointset.studies.tables.rendering.against import compared, counterpart_of
+from pointset.studies.tables.rendering.facts import machine_words, seconds_of
+from pointset.studies.tables.rendering.markdown import markdown_table, plain
+from pointset.studies.tables.rendering.numbers import MISSING, shown, shown_cell
+from pointset.studies.tables.result import Column, Row, TableResult
+
+_MARK = re.compile(
+    r"(?P<code>```.*?```|`[^`\n]*`)"
+    r"|(?P<begin><!--\s*result:\s*(?P<address>(?:(?!-->).)*?)\s*-->)"
+    r"(?:(?P<old>(?:(?!<!--\s*/?result\b).)*)(?P<end><!--\s*/result\s*-->))?"
+    r"|(?P<stray><!--\s*/result\s*-->)",
+    flags=re.DOTALL,
+)
+_Value = TypeVar("_Value")
+_SOURCES = ("ours", "paper", "published")
+_OF_A_CELL = ("mean", "std", "against")
+_OF_A_ROW = ("parameters", "seconds")
+
+
+def filled(text: str, tables: Mapping[str, TableResult], where: str) -> str:
+    """The text with every marked place filled anew.
+
+    Args:
+        text: of a Markdown file.
+        tables: by the names of their files.
+        where: the file, for messages.
+
+    Raises:
+        FileFormatError: a mark has no end or no beginning, or names nothing that there is.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        if match["code"] is not None:
+            return match[0]
+        line = text.count("\n", 0, match.start()) + 1
+        if match["stray"] is not None:
+            raise FileFormatError(f"{where}:{line}: a mark ends here that did not begin; expected <!-- result: … -->")
+        if match["end"] is None:
+            raise FileFormatError(f"{where}:{line}: {match['begin']} has no end; expected <!-- /result --> after it")
+        try:
+            value = value_at(match["address"], tables)
+        except FileFormatError as error:
+            raise FileFormatError(f"{where}:{line}: {error}") from None
+        return f"{match['begin']}{value}{match['end']}"
+
+    return _MARK.sub(replaced, text)
+
+
+def value_at(address: str, tables: Mapping[str, TableResult]) -> str:
+    """What is to stand at an address, as Markdown."""
+    name, *parts = address.split("/")
+    result = _chosen(name, tables, f"{address!r}: there is no result", "result")
+    if not parts:
+        return f"\n\n{markdown_table(result)}\n\n"
+    if len(parts) == 1:
+        return plain(_of_table(parts[0], result, address))
+    return plain(_of_row(parts, result, address))
+
+
+def _of_table(what: str, result: TableResult, address: str) -> str:
+    values = {
+        "seconds": duration(result.seconds),
+        "date": result.date,
+        "machine": machine_words(result.machine),
+        "runs": str(sum(len(row.runs) for row in result.rows if row.source == "ours")),
+    }
+    return _chosen(what, values, f"{address!r}: a table has no", "value")
+
+
+def _of_row(parts: list[str], result: TableResult, address: str) -> str:
+    """The row's title may itself have slashes, so the end of the address is read first."""
+    columns = {key: column for column in result.columns for key in (column.title, column.key)}
+    quantity = parts.pop() if len(parts) > 2 and parts[-1] in _OF_A_CELL and parts[-1] not in columns else ""
+    row = _row("/".join(parts[:-1]), result, address)
+    if not quantity and parts[-1] not in columns and parts[-1] in _OF_A_ROW:
+        known = f"{row.parameters:,}" if row.parameters is not None else MISSING
+        return known if parts[-1] == "parameters" else duration(seconds_of(row.runs))
+    column = _chosen(parts[-1], columns, f"{address!r}: {result.title!r} has no column", "column")
+    return _of_cell(row, column, quantity, result)
+
+
+def _of_cell(row: Row, column: Column, quantity: str, result: TableResult) -> str:
+    cell = row.cells.get(column.key)
+    if quantity == "against":
+        other = counterpart_of(row, result)
+        return MISSING if other is None else compared(row, other, column).text
+    if not quantity or cell is None:
+        return shown_cell(cell, column)
+    return shown(cell.mean if quantity == "mean" else cell.std, column)
+
+
+def _row(title: str, result: TableResult, address: str) -> Row:
+    source, _, rest = title.partition(":")
+    source, title = (source, rest) if source in _SOURCES else ("ours", title)
+    found = [row for row in result.rows if row.source == source and row.title == title]
+    if len(found) > 1:
+        raise FileFormatError(f"{address!r}: {len(found)} rows are called {title!r}; expected one. Rename them")
+    known = {row.title: row for row in result.rows if row.source == source}
+    return _chosen(title, known, f"{address!r}: there is no row of {source}", "row")
+
+
+def _chosen(name: str, known: Mapping[str, _Value], problem: str, noun: str) -> _Value:
+    if name in known:
+        return known[name]
+    there = ", ".join(known) or "none"
+    raise FileFormatError(f"{problem} {name!r}{did_you_mean(name, list(known))}. Expected a {noun}: {there}")

@@ -1,0 +1,81 @@
+"""What a table holds once it was run: plain data, kept as JSON (:class:`TableResult`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Budget = Literal["small", "cpu", "full"]
+Source = Literal["paper", "ours", "published"]  # published: of another paper or program, named in the row's note
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Column(_Plain):
+    """One measured quantity. Values are kept in the metric's own unit; they are shown times ``factor``."""
+
+    key: str
+    title: str
+    better: Literal["low", "high", "neither"] = "low"
+    factor: float = 1.0
+    digits: int = 3
+    unit: str = ""  # of the values as shown
+    counts_below: float | None = None  # a value below it, in the metric's own unit, "counts" (Table 1: 0.01)
+
+
+class Cell(_Plain):
+    """Mean over ``values`` (seeds or folds), and their standard deviation where there are several."""
+
+    mean: float | None  # None: could not be measured; the note says why
+    std: float | None = None
+    values: tuple[float | None, ...] = ()
+    note: str = ""
+
+
+class RunRecord(_Plain):
+    """One training (or measurement) behind a row."""
+
+    name: str  # of its folder inside the table's folder
+    command: str  # that does it alone
+    seed: int | None = None
+    fold: int | None = None
+    epochs: int | None = None
+    best_epoch: int | None = None
+    seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    curve: tuple[tuple[int, float], ...] = ()  # (epoch, validation score)
+
+
+class Row(_Plain):
+    """A model: a line of the table."""
+
+    title: str
+    source: Source
+    model: str | None = None  # the name it is trained by
+    counterpart: str | None = None  # of a row of ours: the title of the paper's row that it repeats
+    parameters: int | None = None
+    cells: dict[str, Cell] = Field(default_factory=dict)  # by column
+    runs: tuple[RunRecord, ...] = ()
+    note: str = ""
+
+
+class TableResult(_Plain):
+    """A table of the paper with ours beside it."""
+
+    version: Literal[1] = 1
+    table: str  # the name that ``pointset reproduce`` takes
+    title: str
+    paper_table: str  # "Table 1"
+    budget: Budget
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    command: str
+    date: str  # ISO day
+    machine: dict[str, Any]  # kind of machine, cores, memory, threads, versions; no names, no paths
+    seconds: float  # of all runs together
+    scope: str  # one or two sentences: what this budget leaves out against the paper, plainly
+    notes: tuple[str, ...] = ()
+    complete: Annotated[bool, Field(description="whether every planned run is in it")] = True

@@ -1,0 +1,218 @@
+"""``pointset reproduce`` on a table of its own: plan, runs, an interrupt, a failure, and what the table says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pointset.cli import reproduce as reproduce_cli
+from pointset.errors import SpecError
+from pointset.studies.comparison.cost import Cost
+from pointset.studies.tables.collecting import MISSING
+from pointset.studies.tables.plan import Choice, planned
+from pointset.studies.tables.rendering import read_table
+from pointset.studies.tables.result import Cell, TableResult
+from pointset.studies.tables.running import Surroundings, TableRuns
+from pointset.studies.tables.spec_files import table_named
+from pointset.training.fitting import Fitting
+from pointset.training.recipe_files import read_recipe
+from pointset.training.run_folder import RunFolder
+
+from .small_training import edge_counts, write_graphs
+
+TABLE = """
+name: tiny
+title: Edges of small graphs
+paper_table: Table 99
+columns:
+  - {{key: edges, title: edges, factor: 10.0, digits: 2}}
+paper:
+  - {{title: PST, values: 0.50±0.10}}
+  - {{title: other, values: "0.70"}}
+tasks:
+  - {{name: own, recipe: "{recipe}", metric: mae, columns: [edges]}}
+ours:
+  - {{name: pst, title: PST, counterpart: PST}}
+  - {{name: gin, title: GIN, model: gin, as_large_as: pst}}
+  - {{name: broken, title: broken, only: [full], set: {{optimizer.lr: 1e30, optimizer.clip: null}}}}
+budgets:
+  small: {{scope: Two epochs., seeds: 2}}
+  full: {{scope: Two epochs and a row that cannot learn.}}
+"""
+app = typer.Typer()
+app.command()(reproduce_cli.reproduce)
+
+
+def invoke(*words: str | Path) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    recipe = tmp_path / "small.yaml"
+    recipe.write_text(write_graphs(tmp_path / "data", edge_counts()).as_yaml(), encoding="utf-8")
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TABLE.format(recipe=recipe), encoding="utf-8")
+    return path
+
+
+def own_cell(result: TableResult, title: str) -> Cell:
+    return next(row for row in result.rows if row.title == title and row.source == "ours").cells["edges"]
+
+
+def test_a_table_is_run_interrupted_resumed_and_collected(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs"
+    end_epoch = Fitting._end_epoch
+    interrupted: list[Path] = []
+
+    def interrupting(self: Fitting) -> None:
+        if not interrupted and self.folder.path.name == "gin-own-seed-0":
+            interrupted.append(self.folder.path)
+            os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does, in the first epoch of the second run
+        end_epoch(self)
+
+    monkeypatch.setattr(Fitting, "_end_epoch", interrupting)
+    monkeypatch.setattr("sys.argv", ["pointset", "reproduce", "tiny.yaml"])
+    words = (table, "--run-dir", folder, "--threads", "1", "--progress", "quiet", "--device", "cpu")
+    stopped = invoke(*words)
+    assert stopped.exit_code == 130
+    assert "pointset reproduce tiny.yaml" in stopped.stderr
+    half = read_table(folder / "tiny-small.json")
+    assert not half.complete
+    assert own_cell(half, "PST").note == "1 of 2 runs"
+    assert own_cell(half, "GIN") == Cell(mean=None, note="not run yet")
+    finished_at = (folder / "pst-own-seed-0" / "result.json").stat().st_mtime_ns
+
+    collected = invoke(*words, "--collect")  # changes nothing
+    assert collected.exit_code == 0
+    assert read_table(folder / "tiny-small.json").rows == half.rows
+
+    done = invoke(table, "--run-dir", folder, "--progress", "quiet", "--device", "cpu")  # threads are remembered
+    assert done.exit_code == 0, done.stderr
+    assert (folder / "pst-own-seed-0" / "result.json").stat().st_mtime_ns == finished_at
+    result = read_table(folder / "tiny-small.json")
+    assert result.complete
+    scores = [
+        json.loads((folder / f"gin-own-seed-{seed}" / "result.json").read_text())["test"]["mae"] for seed in (0, 1)
+    ]
+    gin = own_cell(result, "GIN")
+    assert gin.values == tuple(scores)
+    assert gin.mean == pytest.approx(sum(scores) / 2)
+    assert gin.std == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+    check_what_the_table_says(result, folder)
+    assert {path.suffix for path in folder.glob("tiny-small.*")} >= {".json", ".md", ".tex"}
+    assert "PST, paper" in done.stdout
+
+
+def check_what_the_table_says(result: TableResult, folder: Path) -> None:
+    """The paper's numbers in the metric's own unit, the runs with commands that do them alone, no names of places."""
+    paper = next(row for row in result.rows if row.title == "PST" and row.source == "paper")
+    assert paper.cells["edges"] == Cell(mean=0.05, std=0.01)
+    ours = next(row for row in result.rows if row.title == "GIN")
+    assert ours.model == "gin"
+    assert ours.parameters is not None
+    for record in ours.runs:
+        base, *overrides = shlex.split(record.command)[2:-2]
+        begun = read_recipe(RunFolder(folder / record.name).recipe)
+        again = read_recipe(base, overrides)
+        assert again.model_copy(update={"name": begun.name, "title": begun.title, "trainer": begun.trainer}) == begun
+        assert [epoch for epoch, _ in record.curve] == [1, 2]
+        assert record.seconds is not None and record.seconds > 0
+    assert result.machine["machine"]["cores"] >= 1
+    assert str(folder) not in result.model_dump_json(exclude={"rows"})
+
+
+def test_a_run_that_fails_is_noted_and_the_rest_goes_on(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    words = ("--budget", "full", "--run-dir", folder, "--threads", "1", "--progress", "quiet", "--device", "cpu")
+    failed = invoke(table, *words, "--models", "broken,pst")
+    assert failed.exit_code == 1
+    result = read_table(folder / "tiny-full.json")
+    assert not result.complete
+    cell = own_cell(result, "broken")
+    assert cell.mean is None and ("loss" in cell.note or "gradient" in cell.note)
+    assert str(tmp_path) not in cell.note
+    assert own_cell(result, "PST").mean is not None
+    assert [row.title for row in result.rows if row.source == "ours"] == ["PST", "broken"]  # GIN was not asked for
+    assert result.command == "pointset reproduce tiny --budget full --models broken,pst"
+
+
+def test_a_plan_says_what_the_runs_take_and_runs_nothing(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    shown = invoke(table, "--plan", "--run-dir", folder, "--threads", "1", "--models", "gin", "--seeds", "3")
+    assert shown.exit_code == 0, shown.stderr
+    assert re.search(r"GIN +own +3 of 3 +2 +[\d,]+ +\d\S* \S+ +\d\S* [MG]B", shown.stdout)
+    assert "3 runs left, about" in shown.stdout
+    assert not folder.exists()
+
+
+def test_other_settings_than_a_run_was_begun_with_are_refused(table: Path, tmp_path: Path) -> None:
+    spec = table_named(table)
+    where = Surroundings(tmp_path / "runs")
+    plan = planned(spec, "small", Choice(models=["pst"], seeds=1, threads=1))
+    TableRuns(plan, where, "pointset reproduce tiny", lambda line: None).run()
+    table.write_text(table.read_text().replace("{scope: Two", "{set: {model.dim: 12}, scope: Two"), encoding="utf-8")
+    other = planned(table_named(table), "small", Choice(models=["pst"], seeds=1))
+    with pytest.raises(SpecError, match=r"other settings \(model.dim\)"):
+        TableRuns(other, where, "pointset reproduce tiny", lambda line: None)
+
+
+def test_costs_are_measured_side_by_side_and_shown_as_ratios(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = """
+  - {key: seconds_per_epoch, title: time}
+  - {key: ratio, title: time / PST's, ratio_of: seconds_per_epoch}
+paper:
+  - {title: PST, values: "2.0"}
+  - {title: GPS, values: "1.0"}
+"""
+    text = table.read_text().replace("metric: mae, columns: [edges]", "columns: [seconds_per_epoch]")
+    text = re.sub(r"columns:\n.*?(?=tasks:)", lambda _: f"kind: measured\ncolumns:{columns}", text, flags=re.DOTALL)
+    table.write_text(text, encoding="utf-8")
+    calls = []
+
+    def measured(recipes: list[Any], **how: Any) -> list[Cost]:
+        calls.append([recipe.model.preset for recipe in recipes])
+        times = {"pst": 4.0, "gin": 1.0}
+        return [Cost(one.model.preset, 8, 2, 100, times[one.model.preset]) for one in recipes]
+
+    monkeypatch.setattr("pointset.studies.comparison.cost.measure_cost", measured)
+    plan = planned(table_named(table), "small", Choice(seeds=1))
+    runs = TableRuns(plan, Surroundings(tmp_path / "runs"), "pointset reproduce tiny", lambda line: None)
+    result = runs.run()
+    assert calls == [["pst", "gin"]]
+    ratios = {(row.source, row.title): row.cells["ratio"].mean for row in result.rows}
+    assert ratios == {("paper", "PST"): 1, ("paper", "GPS"): 0.5, ("ours", "PST"): 1, ("ours", "GIN"): 0.25}
+    assert result.complete
+    runs.run()
+    assert len(calls) == 1  # nothing is measured twice
+
+
+def test_data_that_is_missing_is_said_and_its_rows_are_noted(table: Path, tmp_path: Path) -> None:
+    alone = invoke("zinc-full", "--data-dir", tmp_path, "--budget", "small", "--plan")
+    assert alone.exit_code == 1
+    assert "is not on this machine" in alone.stderr and "--data-dir" in alone.stderr
+    second = "  - {name: lacking, recipe: zinc, metric: mae, columns: [zinc]}\nours:"
+    text = table.read_text().replace("ours:", second).replace("paper:", "  - {key: zinc, title: zinc}\npaper:")
+    text = text.replace("0.50±0.10", "0.50±0.10 –").replace('"0.70"', "0.70 0.1")
+    table.write_text(text, encoding="utf-8")
+    words = (table, "--data-dir", tmp_path, "--run-dir", tmp_path / "runs", "--models", "pst", "--seeds", "1")
+    done = invoke(*words, "--threads", "1", "--progress", "quiet", "--device", "cpu")
+    assert done.exit_code == 0
+    assert "left out: zinc" in done.stderr
+    result = read_table(tmp_path / "runs" / "tiny-small.json")
+    row = next(row for row in result.rows if row.source == "ours")
+    assert row.cells["zinc"].note == MISSING
+    assert row.cells["edges"].mean is not None
