@@ -130,6 +130,8 @@ def test_pictures_depend_on_their_content_alone() -> None:
         ("tally-cpu/date", "2026-11-20"),
         ("tally-cpu/runs", "4"),
         ("tested-cpu/M0/accuracy", "93.1"),
+        ("tally-cpu/PSDS/*", "0.7 | 1.3 | 5.5 | 12.0 | –"),
+        ("tally-cpu/paper:2-FWL/*", "0.7 | 1.2 | 0.3 | 1.6 | –"),
     ],
 )
 def test_a_marked_place_is_filled_with_the_number_as_shown(address: str, value: str) -> None:

@@ -6,6 +6,7 @@
     TABLE-BUDGET/seconds              of all runs, in words; also date, machine, runs
     TABLE-BUDGET/ROW/COLUMN           a cell as the table shows it; COLUMN is a key or a title
     TABLE-BUDGET/ROW/COLUMN/mean      without its deviation; also std, against (the counterpart)
+    TABLE-BUDGET/ROW/*                all means of a row, as cells of a table: 0.5 | 0.7 | 0.9
     TABLE-BUDGET/ROW/parameters       also seconds, of all its runs, in words
 
 A row is one of ours; ``paper:ROW`` and ``published:ROW`` are printed ones. Marks in code are left alone.
@@ -75,6 +76,9 @@ def value_at(address: str, tables: Mapping[str, TableResult]) -> str:
         return f"\n\n{markdown_table(result)}\n\n"
     if len(parts) == 1:
         return plain(_of_table(parts[0], result, address))
+    if parts[-1] == "*":
+        row = _row("/".join(parts[:-1]), result, address)
+        return " | ".join(plain(_of_cell(row, column, "mean", result)) for column in result.columns)
     return plain(_of_row(parts, result, address))
 
 
