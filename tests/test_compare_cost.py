@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from pointset.process_memory import forget_peak, peak_bytes, resident_bytes
 from pointset.studies.comparison import cost, growing, growth, measure_cost
 from pointset.studies.comparison.growing import fitted_exponent
 from pointset.studies.comparison.growing_steps import random_batch
-from pointset.studies.comparison.own_process import OwnProcess
+from pointset.studies.comparison.own_process import OwnProcess, own_processes
 from pointset.studies.comparison.stopwatch import Ready, Timed
 from pointset.training.recipe import Recipe
 from tests.small_training import changed, edge_counts, write_graphs
@@ -103,8 +104,19 @@ def test_data_that_is_missing_is_no_fault_of_a_model(recipe: Recipe, monkeypatch
         measure_cost([recipe], repeats=0)
 
 
+def test_a_process_that_fails_or_dies_is_a_message() -> None:
+    """Real processes, that of each model its own."""
+    with own_processes(2) as (first, second):
+        place = first.call(os.getpid)
+        assert place == first.call(os.getpid) != os.getpid()
+        assert second.call(int, "x") is None and second.failure.startswith("ValueError: invalid literal")
+        assert first.call(os._exit, 1) is None and "ended from outside" in first.failure
+        assert first.call(os.getpid) is None  # and nothing is tried any more
+
+
+@pytest.mark.slow
 def test_a_wider_model_takes_more_memory(recipe: Recipe) -> None:
-    """In real processes, as no other test here."""
+    """In real processes, each of which loads all libraries."""
     recipe = changed(recipe, trainer__batch_size=32, model__layers=4)
     widths = [changed(recipe, model__preset="pst-gc", model__dim=dim) for dim in (48, 96)]
     narrow, wide = measure_cost(widths, batches=None, repeats=1, progress=False)
@@ -116,7 +128,7 @@ def test_a_wider_model_takes_more_memory(recipe: Recipe) -> None:
     assert 0 < (narrow.peak_memory_bytes or 0) < (wide.peak_memory_bytes or 0)
 
 
-def test_the_peak_is_forgotten_when_asked_to() -> None:
+def test_the_peak_is_forgotten_when_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
     before = resident_bytes()
     forget_peak()
     held = np.ones(8_000_000)  # 64 MB
@@ -124,6 +136,8 @@ def test_the_peak_is_forgotten_when_asked_to() -> None:
     del held
     forget_peak()
     assert peak_bytes() < before + 32_000_000
+    monkeypatch.setattr("pointset.process_memory._RESET", Path("/proc/self"))  # cannot be written to
+    forget_peak()
 
 
 def test_growth_stops_a_model_where_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,8 +172,8 @@ def work(recipe: Recipe, folder: Path, trials: int) -> None:
 
 
 def test_two_processes_share_a_study_and_one_is_killed(recipe: Recipe, tmp_path: Path) -> None:
-    folder, wanted = tmp_path / "study", 4
-    longer = changed(recipe, trainer__epochs=8)
+    folder, wanted = tmp_path / "study", 3
+    longer = changed(recipe, trainer__epochs=6)
     start = multiprocessing.get_context("fork").Process  # imports take longer than the study
     first, second = (start(target=work, args=(longer, folder, wanted)) for _ in range(2))
     first.start()
@@ -181,7 +181,7 @@ def test_two_processes_share_a_study_and_one_is_killed(recipe: Recipe, tmp_path:
     waited = time.monotonic()
     while not (running_of(folder, first.pid) and any(folder.glob(f"workers/{second.pid}-*"))):
         assert first.is_alive() and time.monotonic() - waited < 60
-        time.sleep(0.05)
+        time.sleep(0.2)
     first.kill()
     first.join()
     killed = running_of(folder, first.pid)  # nothing of it changes any more

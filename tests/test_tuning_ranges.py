@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointset.baselines.catalogue import PEERS, model_names
 from pointset.errors import SpecError
 from pointset.training.recipe import Recipe
 from pointset.training.schedule import check_schedule
@@ -36,6 +37,15 @@ def test_by_default_the_papers_seven_hyperparameters_are_searched() -> None:
     assert not space.notes
     for key in ("optimizer.lr", "model.noise", "optimizer.weight_decay"):
         assert space.ranges[key].log
+
+
+def test_noise_is_searched_only_for_models_that_have_coordinates() -> None:
+    for name in model_names():
+        space = search_space(long_recipe(model__preset=name))
+        assert ("model.noise" in space.ranges) == (name not in PEERS)
+        assert name not in PEERS or space.notes == (
+            f"model.noise is not searched: {name} has no coordinates to add it to",
+        )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
@@ -25,7 +26,7 @@ def peak_bytes() -> int:
 
 def forget_peak() -> None:
     """Measure the peak from here on, where the kernel can."""
-    if _RESET.exists():
+    with suppress(OSError):  # there is no such file, or it may not be written, as in some containers
         _RESET.write_text(_PEAK_ONLY)
 
 

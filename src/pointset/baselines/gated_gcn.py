@@ -1,4 +1,4 @@
-"""Residual gated graph convolutions, GatedGCN (Bresson & Laurent, 2018): edges have states of their own."""
+"""Residual gated graph convolutions, GatedGCN (Bresson & Laurent, 2018), with edge states (Dwivedi et al., 2020)."""
 
 from __future__ import annotations
 

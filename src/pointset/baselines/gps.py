@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from pointset.baselines.message_passing import GINConvolution, MessagePassing, RowNorm
+from pointset.baselines.node_attention import heads_of
 from pointset.baselines.sparse_graphs import SparseGraphs
 
 WALK_STEPS = 16  # of the return probabilities
+_MOST_HEADS = 4
 
 
 class GPS(MessagePassing):
@@ -25,7 +27,7 @@ class GPS(MessagePassing):
         self.layers = nn.ModuleList()
         for _ in range(layers):
             mlp = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
-            layer = GPSConv(channels, GINConvolution(mlp), heads=heads_for(channels), norm=None)
+            layer = GPSConv(channels, GINConvolution(mlp), heads=heads_of(channels, _MOST_HEADS), norm=None)
             layer.norm1, layer.norm2, layer.norm3 = (RowNorm(channels) for _ in range(3))
             self.layers.append(layer)
 
@@ -35,8 +37,3 @@ class GPS(MessagePassing):
         for layer in self.layers:
             h = layer(h, graphs.edge_index, graphs.graph, weights=graphs.weights, features=graphs.features)
         return h
-
-
-def heads_for(channels: int) -> int:
-    """The most of 4, 2 and 1 heads that share the channels equally, so that every width is possible."""
-    return next(heads for heads in (4, 2, 1) if channels % heads == 0)

@@ -62,7 +62,7 @@ class StructureBias(nn.Module):
         bias: Tensor = self.function(distances)
         if self.pairs is not None and self.of_edges is not None:
             by_edge = self.of_edges(self.pairs.by_edge(group))  # (heads, M)
-            bias = bias.flatten(1).index_add(1, places_of_edges(group), by_edge).view_as(bias)
+            bias = bias.flatten(1).index_add(1, places_of_edges(group), by_edge.to(bias.dtype)).view_as(bias)
         return GraphormerStructure(bias.transpose(0, 1), (edges != 0).sum(-1))
 
 

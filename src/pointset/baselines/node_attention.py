@@ -6,6 +6,7 @@ one size side by side: no padding, no mask, so that a graph's result does not de
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,13 +14,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-_HEADS = (8, 4, 2, 1)
+from pointset.errors import SpecError
+
 _EXPANSION = 2  # hidden channels of the feed-forward part, in units of d
 
 
-def heads_of(channels: int) -> int:
-    """The largest of 8, 4, 2, 1 that divides the channels."""
-    return next(heads for heads in _HEADS if channels % heads == 0)
+def heads_of(channels: int, most: int = 8) -> int:
+    """The most of 8, 4, 2 and 1 heads that share the channels equally; at least 4 from 32 channels on, 2 from 16 on.
+
+    Else a search for a width could come upon 99, and compare a model with a single head. Of narrow models, too few
+    would have about the right number of parameters.
+
+    Raises:
+        SpecError: these channels would have fewer heads.
+    """
+    heads, least = math.gcd(channels, most), 4 if channels >= 32 else 2 if channels >= 16 else 1
+    if heads < least:
+        raise SpecError(
+            f"got dim={channels}; expected a multiple of {least}, such as {channels - channels % least}: the heads of "
+            "attention share the channels equally"
+        )
+    return heads
 
 
 class Stack(NamedTuple):

@@ -23,9 +23,10 @@ def return_probabilities(adjacency: Tensor, steps: int) -> Tensor:
     walk = weights * root.unsqueeze(-1) * root.unsqueeze(-2)
     probabilities = [walk.diagonal(dim1=-2, dim2=-1)]
     power = walk
-    while len(probabilities) < steps:
-        probabilities.append(power.square().sum(-1))
-        following = power @ walk
-        probabilities.append((power * following).sum(-1))
-        power = following
+    with torch.autocast(walk.device.type, enabled=False):  # else the powers gather the rounding of bfloat16
+        while len(probabilities) < steps:
+            probabilities.append(power.square().sum(-1))
+            following = power @ walk
+            probabilities.append((power * following).sum(-1))
+            power = following
     return torch.stack(probabilities[:steps])

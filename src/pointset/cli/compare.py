@@ -24,7 +24,7 @@ EXAMPLES = """
   pointset compare --list                             [dim]the models[/dim]
   pointset compare counting-small --models pst,gin --run-dir runs/two
   pointset compare counting-small --models pst,gin --run-dir runs/two --resume
-  pointset compare zinc --models pst,gps --epochs 20 --seeds 3 --run-dir runs/z
+  pointset compare zinc --models pst,gps --epochs 20 --seeds 3 --run-dir z
   pointset compare zinc --models pst,ppgn,gps --parameters 500000 --cost-only
 
 [bold]What is the same for all[/bold]

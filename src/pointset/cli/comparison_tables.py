@@ -70,22 +70,22 @@ def show_comparison(found: Comparison) -> None:
 
 
 def show_costs(costs: Sequence[Cost], repeats: int) -> None:
-    """The table of costs, with ratios to the first model."""
+    """The table of costs, with ratios to the first model; nothing where no model could be made."""
+    if not costs:
+        return
     console = output_console()
     table = _table(console, ("model", "width", "parameters", "time/epoch", "CPU time", "× first", "memory", "× first"))
-    first = costs[0] if costs else None
+    first = costs[0]
     for one in costs:
-        seconds = None if first is None else first.cpu_seconds_per_epoch
-        room = None if first is None else first.peak_memory_bytes
         table.add_row(
             one.model,
             f"{one.width}",
             "–" if one.parameters is None else f"{one.parameters:,}",
             duration(one.seconds_per_epoch) + ("" if one.spread is None else f" ± {duration(one.spread)}"),
             duration(one.cpu_seconds_per_epoch),
-            _ratio(one.cpu_seconds_per_epoch, seconds),
+            _ratio(one.cpu_seconds_per_epoch, first.cpu_seconds_per_epoch),
             memory(one.peak_memory_bytes),
-            _ratio(one.peak_memory_bytes, room),
+            _ratio(one.peak_memory_bytes, first.peak_memory_bytes),
         )
     console.print(table)
     share = next((one.timed_share for one in costs if one.timed_share is not None), None)

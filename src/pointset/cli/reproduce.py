@@ -39,6 +39,7 @@ EXAMPLES = """
   TABLE-BUDGET.md, .tex, .html, .json   written anew after every run
   NAME/                                 each run, as pointset train leaves it
   Runs that are finished are not run again: after Ctrl-C, the same command goes on.
+  Started twice, with --threads 1, it uses two cores: each run is done by one of both.
 """
 
 
@@ -58,7 +59,7 @@ def reproduce(
     models: Annotated[str, typer.Option(metavar="NAMES", help="Only these rows of ours, comma-separated.")] = "",
     columns: Annotated[str, typer.Option(metavar="NAMES", help="Only runs for these columns.")] = "",
     seeds: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="Train each model K times; else as the budget says.")
+        int | None, typer.Option(metavar="K", min=1, help="Train each model K times. By default as the budget says.")
     ] = None,
     run_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="By default runs/reproduce/TABLE-BUDGET.")] = None,
     data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
@@ -79,21 +80,26 @@ def reproduce(
             show_tables()
             return
         load_torch()
-        from pointset.studies.tables.plan import Choice, planned
+        from pointset.studies.tables.plan import Choice, default_folder, planned
+        from pointset.studies.tables.records import TableFolder
         from pointset.studies.tables.running import Surroundings, TableRuns
         from pointset.studies.tables.spec_files import table_named
 
         spec = table_named(table)
-        choice = Choice(_names(models), _names(columns), seeds, threads)
+        folder = TableFolder(run_dir or default_folder(spec, budget.value))
+        choice = Choice(_names(models), _names(columns), seeds, threads, folder.seeds_begun())
         plan = planned(spec, budget.value, choice, data_dir)
-        where = Surroundings(run_dir or Path(plan.folder), data_dir, device.value, progress.value)
-        command = _command(spec.name, budget.value, models, columns, seeds)
+        where = Surroundings(folder.path, data_dir, device.value, progress.value)
         quiet = progress is Progress.QUIET
-        runs = TableRuns(plan, where, command, lambda line: None if quiet else say(line, style="bold"))
-        _say_missing(runs)
+        runs = TableRuns(plan, where, Path(table).name, lambda line: None if quiet else say(line, style="bold"))
         if collect:
-            _finish(runs, runs.write())
+            _check_begun(runs)
+            _finish(runs, runs.collect())
             return
+        _say_missing(runs)
+        if not plan_only:
+            with folder.alone():  # whether it can be written to is better known before anything is timed
+                pass
         forecasts = _forecast(runs, quiet)
         if plan_only or not _agreed(forecasts, yes):
             return
@@ -104,12 +110,14 @@ def _names(text: str) -> list[str] | None:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip())) or None
 
 
-def _command(table: str, budget: str, models: str, columns: str, seeds: int | None) -> str:
-    """What made the table, without paths of this machine."""
-    words = ["pointset", "reproduce", table, "--budget", budget]
-    words += ["--models", models] if models else []
-    words += ["--columns", columns] if columns else []
-    return shlex.join(words + (["--seeds", str(seeds)] if seeds is not None else []))
+def _check_begun(runs: TableRuns) -> None:
+    from pointset.errors import MissingDataError
+
+    if runs.plan.spec.kind != "counted" and not any(runs.folder.is_done(run) for run in runs.plan.runs):
+        raise MissingDataError(
+            f"no run of this table is finished in {runs.where.folder}, so there is nothing to collect\n"
+            "Name the folder of its runs with --run-dir, or run it: the same command without --collect"
+        )
 
 
 def _say_missing(runs: TableRuns) -> None:
@@ -118,7 +126,7 @@ def _say_missing(runs: TableRuns) -> None:
     if not runs.missing:
         return
     names = ", ".join(runs.missing)
-    if all(run.recipe.dataset.name in runs.missing for run in runs.plan.chosen):
+    if not runs.left and not any(runs.folder.is_done(run) for run in runs.plan.chosen):
         raise MissingDataError(
             f"the data of {names} is not on this machine\nName its folder with --data-dir DIR; "
             f"pointset datasets show {runs.missing[0]} says what to put there"

@@ -30,7 +30,11 @@ def show_tables() -> None:
     for name in table_names():
         spec = table_named(name)
         console.print(Text.assemble((name, "bold"), f"  {spec.paper_table}: {spec.title}"))
-        console.print(f"  rows: {', '.join(row.name for row in spec.ours)}", style="dim")
+        for option, names in (
+            ("--models", [row.name for row in spec.ours]),
+            ("--columns", [column.key for column in spec.printed_columns]),
+        ):
+            console.print(f"  {option} {','.join(names)}", style="dim", soft_wrap=True)
         scopes: dict[str, list[str]] = {}
         for budget, plan in spec.budgets.items():
             scopes.setdefault(plan.scope, []).append(budget)

@@ -20,7 +20,8 @@ EXAMPLES = """
   A marked place in Markdown is filled with the number that was measured:
     <!-- result: counting-cpu/PST/3-cycle -->0.8<!-- /result -->
   TABLE-BUDGET/ROW/COLUMN is a cell as the table shows it; …/COLUMN/mean, std
-  or against (ours against the paper's); …/ROW/parameters or seconds;
+  or against (ours against the paper's); …/ROW/* all means of a row, for a
+  Markdown table; …/ROW/parameters or seconds;
   paper:ROW is the paper's row; TABLE-BUDGET/seconds, date, machine or runs;
   TABLE-BUDGET alone is the whole table.
 """

@@ -20,7 +20,7 @@ from pointset.training.recipe import Recipe
 
 SIZES = (16, 32, 64, 128, 256)
 _FITTED = 3  # the last points: with few nodes it is the number of operations that costs, not their size
-_ANY_GRAPHS = Card(
+ANY_GRAPHS = Card(
     name="random",
     title="random graphs",
     description="",
@@ -102,11 +102,11 @@ def growth(
     base = Recipe.from_dict(
         {"name": "growth", "seed": seed, "model": {"layers": layers}, "trainer": {"epochs": 1, "batch_size": graphs}}
     )
-    recipes = [matched(base, model, parameters, _ANY_GRAPHS) for model in models]
+    recipes = [matched(base, model, parameters, ANY_GRAPHS) for model in models]
     steps: list[list[Step]] = [[] for _ in recipes]
     with own_processes(len(recipes)) as processes, progress_bar("sizes", len(sizes), show=progress) as advance:
         for recipe, process in zip(recipes, processes, strict=True):
-            process.call(make_step_ready, recipe, _ANY_GRAPHS, threads)
+            process.call(make_step_ready, recipe, ANY_GRAPHS, threads)
         for size in sorted(set(sizes)):
             for process in processes:
                 process.call(time_step, size, graphs, seed)  # what is done once and never again is not timed
@@ -132,7 +132,7 @@ def _growth(recipe: Recipe, process: OwnProcess, steps: Sequence[Step], graphs: 
         model=recipe.model.preset,
         width=recipe.model.dim,
         layers=recipe.model.layers,
-        parameters=count_parameters(recipe, _ANY_GRAPHS),
+        parameters=count_parameters(recipe, ANY_GRAPHS),
         graphs=graphs,
         steps=tuple(steps),
         time_exponent=fitted_exponent(nodes, [one.cpu_seconds for one in last]),

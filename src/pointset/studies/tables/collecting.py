@@ -5,52 +5,44 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-from pointset.studies.tables.plan import PlannedRun, TablePlan, parameters_of, rows_of
+from pointset.studies.tables.making import made_with
+from pointset.studies.tables.plan import PlannedRun, TablePlan, parameters_of
 from pointset.studies.tables.records import TableFolder
 from pointset.studies.tables.result import Cell, Column, Row, RunRecord, TableResult
 from pointset.studies.tables.spec import OwnRow, TableColumn, TableSpec, printed_cell
-from pointset.training.environment import machine_kind
 
 MISSING = "its data is not on this machine"
 _NOT_YET = "not run yet"
 _NO_SCORE = "the run has no score"
 
 
-def collected(
-    plan: TablePlan,
-    folder: TableFolder,
-    command: str,
-    *,
-    threads: int,
-    device: str = "cpu",
-    missing: Sequence[str] = (),
-) -> TableResult:
-    """The table with all runs that are finished; ``complete`` where every chosen one is.
+def collected(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequence[str] = ()) -> TableResult:
+    """The table of all runs that are finished, whichever call made them, and of those that are chosen.
+
+    It is ``complete`` where its command would find nothing left to do.
 
     Args:
         plan: of the table.
         folder: where its runs are.
-        command: that makes it.
-        threads: of the runs.
-        device: of the runs.
+        table: its name, or its file.
         missing: datasets that are not on this machine.
     """
     values = {run.name: _values(plan.spec, folder, run) for run in plan.runs}
-    without_data = {run.name: MISSING for run in plan.chosen if run.recipe.dataset.name in missing}
-    failures = without_data | folder.failures()
-    rows = [_own_row(plan, row, values, failures, folder) for row in rows_of(plan.spec, plan.budget)]
-    ours = [row for row in rows if row is not None]
-    columns = [column for column in plan.spec.columns if _is_shown(plan, column, ours)]
+    reasons = {run.name: MISSING for run in plan.chosen if run.recipe.dataset.name in missing} | folder.failures()
+    reasons = {name: reason for name, reason in reasons.items() if values.get(name) is None}
+    runs = _shown(plan, values, reasons)
+    ours = [_own_row(plan, row, runs, values, reasons, folder) for row in plan.spec.ours]
+    rows = [row for row in ours if row is not None]
+    columns = [column for column in plan.spec.columns if _is_shown(column, rows)]
     printed = _printed_rows(plan.spec, columns)
     all_rows = [
         *_with_ratios(plan.spec, printed, printed[0].title if printed else ""),
-        *_with_ratios(plan.spec, ours, plan.spec.ours[0].title),
+        *_with_ratios(plan.spec, rows, plan.spec.ours[0].title),
     ]
-    notes = [*plan.spec.notes, *(f"The data of {name} was not on this machine." for name in missing)]
+    lacking = dict.fromkeys(str(run.recipe.dataset.name) for run in runs if reasons.get(run.name) == MISSING)
+    made = made_with([run for run in runs if values[run.name] is not None], folder, plan)
     return TableResult(
         table=plan.spec.name,
         title=plan.spec.title,
@@ -58,26 +50,20 @@ def collected(
         budget=plan.budget,
         columns=tuple(Column(**column.model_dump(exclude={"ratio_of"})) for column in columns),
         rows=tuple(all_rows),
-        command=command,
-        date=datetime.now(UTC).date().isoformat(),
-        machine=dict(_machine(device, threads)),
-        seconds=round(sum(record.seconds or 0.0 for row in ours for record in row.runs), 3),
+        command=plan.command(runs, table),
+        date=made.date,
+        machine=made.machine,
+        seconds=round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3),
         scope=plan.spec.budgets[plan.budget].scope,
-        notes=tuple(notes),
-        complete=all(values[run.name] is not None for run in plan.chosen),
+        notes=(*plan.spec.notes, *(f"The data of {name} was not on this machine." for name in lacking)),
+        complete=all(values[run.name] is not None for run in runs),
     )
-
-
-@cache
-def _machine(device: str, threads: int) -> dict[str, Any]:
-    """Asked once: it takes longer than the rest of a table."""
-    return machine_kind(device=device, threads=threads)
 
 
 def _values(spec: TableSpec, folder: TableFolder, run: PlannedRun) -> dict[str, float | None] | None:
     """By column, in the metric's own unit; None for a run that is not finished."""
     if spec.kind == "counted":
-        return dict.fromkeys(run.task.columns, float(parameters_of(run.recipe)))
+        return dict.fromkeys(run.task.columns, float(parameters_of(run.recipe))) if run.is_chosen else None
     if spec.kind == "measured":
         cost = folder.cost(run)
         return None if cost is None else {key: cost.get(key) for key in run.task.columns}
@@ -90,24 +76,32 @@ def _values(spec: TableSpec, folder: TableFolder, run: PlannedRun) -> dict[str, 
     return {key: of_target.get(run.task.metric) for key, of_target in scores.items()}
 
 
+def _shown(plan: TablePlan, values: Mapping[str, object], reasons: Mapping[str, str]) -> list[PlannedRun]:
+    """The runs of all rows and tasks of which one is chosen, or has come to an end, good or bad."""
+    some = [run for run in plan.runs if run.is_chosen or values[run.name] is not None or run.name in reasons]
+    rows, tasks = {run.row.name for run in some}, {run.task.name for run in some}
+    return [run for run in plan.runs if run.row.name in rows and run.task.name in tasks]
+
+
 def _own_row(
     plan: TablePlan,
     row: OwnRow,
+    shown: Sequence[PlannedRun],
     values: Mapping[str, Mapping[str, float | None] | None],
-    failures: Mapping[str, str],
+    reasons: Mapping[str, str],
     folder: TableFolder,
 ) -> Row | None:
-    """None for a row that was not chosen and has nothing."""
-    runs = [run for run in plan.runs if run.row.name == row.name]
-    done = [run for run in runs if values[run.name] is not None]
-    if not done and not any(run.is_chosen for run in runs):
+    """None for a row that is not shown."""
+    runs = [run for run in shown if run.row.name == row.name]
+    if not runs:
         return None
+    done = [run for run in runs if values[run.name] is not None]
     cells: dict[str, Cell] = {}
-    for key in dict.fromkeys(key for run in runs if run.is_chosen or run in done for key in run.task.columns):
+    for key in dict.fromkeys(key for run in runs for key in run.task.columns):
         filling = [run for run in runs if key in run.task.columns]
         cells[key] = _cell(
             [(values[run.name] or {}).get(key) for run in filling if run in done],
-            next((failures[run.name] for run in filling if run.name in failures), ""),
+            next((reasons[run.name] for run in filling if run.name in reasons), ""),
             len(filling),
         )
     return Row(
@@ -182,7 +176,7 @@ def _printed_rows(spec: TableSpec, columns: Sequence[TableColumn]) -> list[Row]:
     return rows
 
 
-def _is_shown(plan: TablePlan, column: TableColumn, ours: Sequence[Row]) -> bool:
+def _is_shown(column: TableColumn, ours: Sequence[Row]) -> bool:
     """A column that no run of this budget fills says nothing here."""
     return any((column.ratio_of or column.key) in row.cells for row in ours)
 

@@ -1,4 +1,4 @@
-"""Settings as they are typed behind ``pointset train`` (:func:`as_overrides`, :func:`train_command`)."""
+"""What is typed to make a table or one of its runs again (:func:`table_command`, :func:`train_command`)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ _EXPECTED = "expected"
 def as_overrides(settings: Mapping[str, Any]) -> list[str]:
     """``{"model.dim": 32}`` → ``["model.dim=32"]``."""
     return [f"{key}={_text(value)}" for key, value in settings.items()]
+
+
+def table_command(
+    table: str, budget: str, models: Sequence[str] = (), columns: Sequence[str] = (), seeds: int | None = None
+) -> str:
+    """The command that makes a table of these rows and columns; empty is all."""
+    words = ["pointset", "reproduce", table, "--budget", budget]
+    words += ["--models", ",".join(models)] if models else []
+    words += ["--columns", ",".join(columns)] if columns else []
+    return shlex.join(words + ([] if seeds is None else ["--seeds", str(seeds)]))
 
 
 def train_command(base: str, recipe: Recipe, folder: str) -> str:

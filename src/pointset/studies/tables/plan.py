@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -12,7 +12,7 @@ from pointset.datasets.card import Card
 from pointset.datasets.catalogue import benchmark_named
 from pointset.errors import SpecError, did_you_mean
 from pointset.studies.comparison.matching import count_parameters, matched, with_model
-from pointset.studies.tables.commands import as_overrides, cost_command, train_command
+from pointset.studies.tables.commands import as_overrides, cost_command, table_command, train_command
 from pointset.studies.tables.result import Budget
 from pointset.studies.tables.spec import OwnRow, Settings, TableSpec, Task
 from pointset.training.data import load_data
@@ -51,6 +51,25 @@ class TablePlan:
         """Those that are to be run."""
         return [run for run in self.runs if run.is_chosen]
 
+    def command(self, runs: Collection[PlannedRun], table: str) -> str:
+        """That makes the rows and columns which these runs fill, whatever was asked for in the calls that made them.
+
+        Args:
+            runs: some of the plan's.
+            table: its name, or its file.
+        """
+        all_rows, rows = (list(dict.fromkeys(run.row.name for run in some)) for some in (self.runs, runs))
+        all_tasks, tasks = ({run.task.name: run.task for run in some} for some in (self.runs, runs))
+        columns = dict.fromkeys(column for task in tasks.values() for column in task.columns)
+        seeds = len({run.seed for run in self.runs})
+        return table_command(
+            table,
+            self.budget,
+            rows if len(rows) < len(all_rows) else (),
+            list(columns) if len(tasks) < len(all_tasks) else (),
+            seeds if seeds != self.spec.budgets[self.budget].seeds else None,
+        )
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -58,8 +77,9 @@ class Choice:
 
     models: Sequence[str] | None = None  # names of rows
     columns: Sequence[str] | None = None
-    seeds: int | None = None
+    seeds: int | None = None  # None: as many as the budget says, or as were begun
     threads: int | None = None
+    seeds_begun: int = 0  # by earlier calls
 
 
 def planned(
@@ -80,14 +100,26 @@ def planned(
     recipes = _Recipes(spec, budget, data_dir)
     budget_plan = spec.budgets[budget]
     folds: Sequence[int | None] = [None] if budget_plan.folds is None else range(budget_plan.folds)
-    folder = f"runs/reproduce/{spec.name}-{budget}"
+    seeds = choice.seeds or max(budget_plan.seeds, choice.seeds_begun)
+    folder = default_folder(spec, budget)
     runs = [
         _run(recipes, row, task, seed, fold, choice, folder)
-        for seed, fold in product(range(choice.seeds or budget_plan.seeds), folds)
+        for seed, fold in product(range(seeds), folds)
         for row in rows_of(spec, budget)
         for task in tasks_of(spec, row, budget)
     ]
+    if not any(run.is_chosen for run in runs):
+        of = " of the models ".join(", ".join(names) for names in (choice.columns, choice.models) if names)
+        raise SpecError(
+            f"the table {spec.name!r} has no run for {of} at the budget {budget!r}\n"
+            "--plan without --columns and --models shows the runs that it has"
+        )
     return TablePlan(spec, budget, folder, tuple(runs))
+
+
+def default_folder(spec: TableSpec, budget: Budget) -> str:
+    """Where runs are kept if nothing else is said."""
+    return f"runs/reproduce/{spec.name}-{budget}"
 
 
 def rows_of(spec: TableSpec, budget: Budget) -> list[OwnRow]:
@@ -140,7 +172,7 @@ class _Recipes:
         recipe = read_recipe(self.base(row, task), as_overrides(self._settings(row, task)))
         change = row.budgets.get(self.budget)
         other = (change and change.as_large_as) or row.as_large_as
-        model = row.model or recipe.model.preset
+        model = (change and change.model) or row.model or recipe.model.preset
         if other is None:
             return recipe if model == recipe.model.preset else with_model(recipe, model)
         aim = self.parameters(self.spec.row(other), task)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pointset.errors import SpecError
+from pointset.errors import FileFormatError, PointsetError, SpecError
+from pointset.files import try_lock
 from pointset.studies.tables.plan import PlannedRun
 from pointset.training.json_files import read_json, write_json
 from pointset.training.recipe import Recipe
@@ -20,6 +24,8 @@ from pointset.training.run_folder import RunFolder
 
 _FAILURES = "failures.json"
 _COST = "cost.json"
+_LOCK = ".table.lock"
+_WAIT = 0.05  # seconds between two looks at the lock
 _NO_MATTER = ("name", "title", "trainer.threads", "trainer.checkpoint_minutes")  # and all below `expected`
 
 
@@ -32,6 +38,28 @@ class TableFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other process reads the runs to write the table of them: what one finishes, the next one sees.
+
+        Raises:
+            SpecError: the folder is a file, or in one.
+            OSError: it cannot be written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise SpecError(f"{self.path} is not a folder; expected one for the runs. Choose it by --run-dir") from None
+        with (self.path / _LOCK).open("a") as file:
+            while not try_lock(file):
+                time.sleep(_WAIT)
+            yield
+
+    def seeds_begun(self) -> int:
+        """How many different seeds the runs in the folder have."""
+        names = [item.name for item in self.path.iterdir()] if self.path.is_dir() else []
+        return len({found[1] for name in names if (found := re.search(r"-seed-(\d+)(?:-fold-\d+)?$", name))})
 
     def run(self, run: PlannedRun) -> RunFolder:
         """Where a training goes."""
@@ -50,7 +78,7 @@ class TableFolder:
         if different := _different(begun, run.recipe):
             raise SpecError(
                 f"the run in {folder.path} was begun with other settings ({', '.join(different[:5])}).\n"
-                "Keep them, or choose another folder with --run-dir"
+                "Delete its folder to run it anew, or choose another one for all runs with --run-dir"
             )
         return replace(run, recipe=begun)
 
@@ -65,9 +93,17 @@ class TableFolder:
         if not path.exists():
             return ()
         with path.open(newline="", encoding="utf-8") as file:
-            rows = [(row["epoch"], row.get(f"val_{metric}") or "nan") for row in csv.DictReader(file)]
-        points = [(int(epoch), float(score)) for epoch, score in rows]
+            rows = list(csv.DictReader(file))
+        try:
+            points = [(int(row["epoch"]), float(row.get(f"val_{metric}") or "nan")) for row in rows]
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path} is damaged ({error}). Delete the folder, to run it again") from None
         return tuple((epoch, score) for epoch, score in points if math.isfinite(score))
+
+    def environment(self, run: PlannedRun) -> dict[str, Any] | None:
+        """What a training or measurement was made with; None where it is not known."""
+        path = self.run(run).environment
+        return read_json(path) if path.exists() else (self.cost(run) or {}).get("environment")
 
     def cost(self, run: PlannedRun) -> dict[str, Any] | None:
         """Of a measurement."""
@@ -80,6 +116,16 @@ class TableFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, cost)
 
+    def is_taken(self, run: PlannedRun) -> bool:
+        """Whether another process trains it now."""
+        try:
+            with self.run(run).claim(resume=True):
+                return False
+        except (SpecError, OSError):
+            return False
+        except PointsetError:
+            return True
+
     def is_done(self, run: PlannedRun) -> bool:
         """Whether there is nothing left to do for it."""
         return self.run(run).is_finished or self.cost(run) is not None
@@ -87,16 +133,19 @@ class TableFolder:
     def failures(self) -> dict[str, str]:
         """Why runs failed, by their names."""
         path = self.path / _FAILURES
-        return read_json(path) if path.exists() else {}
+        try:
+            return read_json(path) if path.exists() else {}
+        except FileFormatError as error:
+            raise FileFormatError(f"{error}. Delete it: it only says why runs failed") from None
 
     def note_failure(self, run: PlannedRun, reason: str | None) -> None:
         """Keep why a run failed; None where it did not."""
-        known = self.failures()
-        if reason is None and run.name not in known:
-            return
-        known = {name: text for name, text in known.items() if name != run.name}
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_json(self.path / _FAILURES, known if reason is None else known | {run.name: reason})
+        with self.alone():
+            known = self.failures()
+            if reason is None and run.name not in known:
+                return
+            known = {name: text for name, text in known.items() if name != run.name}
+            write_json(self.path / _FAILURES, known if reason is None else known | {run.name: reason})
 
 
 def _different(begun: Recipe, now: Recipe) -> list[str]:

@@ -13,11 +13,12 @@ from pointset.datasets.locate import find
 from pointset.errors import MissingDataError, PointsetError
 from pointset.studies.tables.collecting import MISSING, collected
 from pointset.studies.tables.forecasting import Forecast, Forecaster
+from pointset.studies.tables.making import made_here
 from pointset.studies.tables.plan import PlannedRun, TablePlan
 from pointset.studies.tables.records import TableFolder
 from pointset.studies.tables.rendering import written
 from pointset.studies.tables.result import TableResult
-from pointset.training.devices import check_device, threads_for
+from pointset.training.devices import threads_for
 from pointset.training.interruption import TrainingStopped
 from pointset.training.run import train
 
@@ -40,24 +41,22 @@ class TableRuns:
     Args:
         plan: what to run.
         where: folder, data, device.
-        command: that makes the table, as it is to be printed beside it.
+        table: its name, or its file, as it is to be printed in the command that makes it.
         tell: is told what happens, a line at a time.
     """
 
-    def __init__(self, plan: TablePlan, where: Surroundings, command: str, tell: Callable[[str], None]):
-        self.where, self.command, self.tell = where, command, tell
+    def __init__(self, plan: TablePlan, where: Surroundings, table: str, tell: Callable[[str], None]):
+        self.where, self.table, self.tell = where, table, tell
         self.folder = TableFolder(where.folder)
         self.plan = replace(plan, runs=tuple(self.folder.taken_up(run) for run in plan.runs))
-        needing = [] if plan.spec.kind == "counted" else self.plan.chosen
-        self.missing = _missing_datasets(needing, where.data_dir)
+        self.missing = _missing_datasets(self._not_done(), where.data_dir)
         self.failed: list[str] = []
+        self.files: list[Path] = []
 
     @property
     def left(self) -> list[PlannedRun]:
         """What is still to be run here."""
-        if self.plan.spec.kind == "counted":
-            return []
-        return [run for run in self.plan.chosen if not self.folder.is_done(run) and not self._lacks_data(run)]
+        return [run for run in self._not_done() if run.recipe.dataset.name not in self.missing]
 
     def forecasts(self, forecaster: Forecaster | None = None) -> dict[str, Forecast | None]:
         """Of the runs that are left, by name; None where it cannot be said: the run will say why."""
@@ -82,30 +81,33 @@ class TableRuns:
             return self.write()
         clock = _Clock(left, forecasts or {})
         for number, run in enumerate(left, 1):
+            if self.folder.is_done(run):  # meanwhile, by another process
+                clock.took(run, None)
+                continue
             self.tell(f"run {number} of {len(left)}: {run.name}{clock.words(run)}")
             start = time.monotonic()
             self._train(run)
-            clock.took(run, time.monotonic() - start)
+            clock.took(run, time.monotonic() - start if self.folder.is_done(run) else None)
             self.write()
         return self.write()
 
-    def collected(self) -> TableResult:
-        """The table as it stands."""
-        recipe = self.plan.runs[0].recipe
-        threads, device = threads_for(recipe, 1), check_device(self.where.device, recipe.trainer.precision)
-        return collected(self.plan, self.folder, self.command, threads=threads, device=device, missing=self.missing)
+    def collect(self) -> TableResult:
+        """Write the table without running anything: what is not there is not run yet, with or without its data."""
+        self.missing = []
+        return self.write()
 
     def write(self) -> TableResult:
-        """Write the table's files as it stands."""
-        result = self.collected()
-        self.where.folder.mkdir(parents=True, exist_ok=True)
-        self.files = written(result, self.where.folder)
+        """Write the table's files as it stands, by all processes that work on it."""
+        with self.folder.alone():
+            result = collected(self.plan, self.folder, self.table, missing=self.missing)
+            self.files = written(result, self.where.folder)
         return result
 
     def _train(self, run: PlannedRun) -> None:
         with self._noted(run):
+            self.folder.run(run).path.mkdir(parents=True, exist_ok=True)  # of two that begin it at once none removes it
             train(
-                run.recipe,
+                self.folder.taken_up(run).recipe,  # another process may have begun it meanwhile
                 self.folder.run(run).path,
                 resume=True,
                 data_dir=self.where.data_dir,
@@ -132,7 +134,7 @@ class TableRuns:
             with self._noted(run):
                 if cost.failure:
                     raise PointsetError(cost.failure)
-                self.folder.keep_cost(run, cost.as_dict())
+                self.folder.keep_cost(run, cost.as_dict() | {"environment": made_here(threads, "cpu")})
 
     @contextmanager
     def _noted(self, run: PlannedRun) -> Iterator[None]:
@@ -142,6 +144,9 @@ class TableRuns:
         except TrainingStopped:
             raise
         except (PointsetError, ArithmeticError, MemoryError, OSError, RuntimeError, ValueError) as error:
+            if self.folder.is_taken(run) or self.folder.is_done(run):
+                self.tell(f"{run.name} is left to another process, which trains it")
+                return
             reason = self._in_words(error)
             self.folder.note_failure(run, reason)
             self.failed.append(run.name)
@@ -159,8 +164,9 @@ class TableRuns:
                 text = text.replace(str(path), "…")
         return text[:_LONGEST_REASON]
 
-    def _lacks_data(self, run: PlannedRun) -> bool:
-        return run.recipe.dataset.name in self.missing
+    def _not_done(self) -> list[PlannedRun]:
+        """Of those that are chosen; nothing is to be done to count."""
+        return [run for run in self.plan.chosen if self.plan.spec.kind != "counted" and not self.folder.is_done(run)]
 
 
 def _missing_datasets(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[str]:
@@ -176,9 +182,11 @@ class _Clock:
         self.expected = {run.name: one.seconds for run in runs if (one := forecasts.get(run.name)) is not None}
         self.done_expected = self.done_real = 0.0
 
-    def took(self, run: PlannedRun, seconds: float) -> None:
-        if run.name in self.expected:
-            self.done_expected += self.expected.pop(run.name)
+    def took(self, run: PlannedRun, seconds: float | None) -> None:
+        """None: it was not done here."""
+        expected = self.expected.pop(run.name, None)
+        if expected is not None and seconds is not None:
+            self.done_expected += expected
             self.done_real += seconds
 
     def words(self, run: PlannedRun) -> str:

@@ -53,7 +53,8 @@ class Changes(Keys):
 
     set: Settings = Field(default_factory=dict)
     recipe: Text | None = None
-    as_large_as: Slug | None = None
+    model: Preset | None = None  # of a row
+    as_large_as: Slug | None = None  # of a row
 
 
 class Task(Keys):

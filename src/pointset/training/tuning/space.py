@@ -17,7 +17,8 @@ from pointset.training.recipe_overrides import changed
 from pointset.training.schedule import check_schedule
 from pointset.training.tuning.ranges import PAPER_RANGES, Range, check_searchable, read_range
 
-_WARMUP, _COSINE = "schedule.warmup", "schedule.cosine"
+_WARMUP, _COSINE, _NOISE = "schedule.warmup", "schedule.cosine", "model.noise"
+_WITH_COORDINATES = ("pst", "psds")  # how the presets of the paper begin; peers have no coordinates to add noise to
 _NOT_COMPARED = ("name", "title", "expected")  # of the recipe: they change no result
 
 
@@ -75,6 +76,8 @@ def search_space(recipe: Recipe, ranges: Mapping[str, Range | str] | None = None
     notes: list[str] = []
     if recipe.schedule.shape in ("cosine", "constant") and found.pop(_COSINE, None) is not None:
         notes.append(f"{_COSINE} is not searched: schedule.shape={recipe.schedule.shape} has no use for it")
+    if not recipe.model.preset.startswith(_WITH_COORDINATES) and found.pop(_NOISE, None) is not None:
+        notes.append(f"{_NOISE} is not searched: {recipe.model.preset} has no coordinates to add it to")
     found |= _fitting(found, recipe, notes)
     only = {key: one.only for key, one in found.items() if one.only is not None}
     notes += [f"{key} is {value:g}: its range has no other value" for key, value in only.items()]
