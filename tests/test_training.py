@@ -296,6 +296,17 @@ class TestFolders:
         with folder.claim(resume=False), pytest.raises(PointsetError, match=r"another process \(process \d+\)"):
             run(recipe, tmp_path / "run")
 
+    def test_who_comes_second_to_a_new_folder_does_not_remove_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = RunFolder(tmp_path / "run")
+        with folder.claim(resume=False):
+            monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was when the second looked
+            with pytest.raises(PointsetError, match="another process"), folder.claim(resume=False):
+                pass
+            monkeypatch.undo()
+            assert folder.last_checkpoint.parent.is_dir()
+
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_a_read_only_folder(self, recipe: Recipe, tmp_path: Path) -> None:
         (tmp_path / "closed").mkdir(mode=0o500)

@@ -57,13 +57,13 @@ class RunFolder:
         self._check_content(resume)
         is_new = not self.path.exists()
         self.last_checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with _held(self.path / _LOCK, self.path):
+        with _held(self.path / _LOCK, self.path):
+            try:
                 self._check_content(resume)  # nobody came first
                 yield
-        finally:
-            if is_new and not self.has_run:  # it failed before it began
-                shutil.rmtree(self.path, ignore_errors=True)
+            finally:  # only who holds the folder may remove it: another may have begun in it since it was looked at
+                if is_new and not self.has_run:  # it failed before it began
+                    shutil.rmtree(self.path, ignore_errors=True)
 
     def _check_content(self, resume: bool) -> None:
         if self.path.exists() and not self.path.is_dir():
