@@ -1,8 +1,9 @@
-"""Shared by all tests: one thread for each worker, the shared data where it lies, reproducible hypothesis runs."""
+"""Shared by all tests: one thread in a worker, the shared data where it lies, reproducible hypothesis runs, Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two workers with two threads each on two cores are many times slower
     torch.set_num_threads(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell processes are born deaf to Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))

@@ -136,8 +136,7 @@ def test_workers_are_checked_and_nothing_gives_nothing() -> None:
 
 
 def test_ctrl_c_ends_all_processes_at_once_and_in_silence(tmp_path: Path) -> None:
-    program = (  # in the background of a shell a process is born deaf to SIGINT, so it is made to hear first
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = (
         "from pointset.studies.theorems import catalogue; from tests.made_up_statements import ENDLESS; "
         "catalogue.all_statements = lambda: ENDLESS; from pointset.cli.main import run; run()"
     )
