@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.small_training import edge_counts, write_graphs
+
 if "PYTEST_XDIST_WORKER" in os.environ:  # two workers with two threads each on two cores are many times slower
     torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell processes are born deaf to Ctrl-C
@@ -28,3 +30,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the benchmark data is not there ({folder}); set POINTSET_DATA to its folder")
     return folder
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small recipe in a file; the working folder is an empty one."""
+    path = tmp_path / "small.yaml"
+    path.write_text(write_graphs(tmp_path / "data", edge_counts()).as_yaml())
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return path

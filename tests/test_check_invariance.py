@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from typer.testing import CliRunner
 
-from pointset.cli.main import app
 from pointset.encoders.model import PointModel
 from pointset.points.matrices import Laplacian
 from pointset.training.bundle import write_bundle
 from pointset.training.run import train
+from tests import command_line
 from tests.small_models import CLASSES, model_of, molecule_card
 from tests.small_training import changed, edge_counts, write_graphs
 
@@ -44,11 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POINTSET_DATA", raising=False)
 
 
-def invoke(*arguments: str | Path, code: int = 0) -> tuple[str, str]:
-    """stdout, and stderr on one line, of a command that must end with this exit code."""
-    result = CliRunner().invoke(app, ["check-invariance", *map(str, arguments)])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception!r}"
-    return result.stdout, " ".join(result.stderr.replace("│", " ").split())
+invoke = partial(command_line.invoke, "check-invariance")
 
 
 def checked(*arguments: str | Path, code: int = 0) -> tuple[dict[str, Any], str]:

@@ -15,11 +15,9 @@ import networkx as nx
 import pytest
 import torch
 from torch_geometric.data import Data
-from typer.testing import CliRunner
 
 import pointset
 from pointset.cli.inspection_table import multiplicities_text
-from pointset.cli.main import app
 from pointset.cli.messages import counted, size_text
 from pointset.cli.options import MatrixName
 from pointset.datasets.graph_facts import facts_of
@@ -27,6 +25,7 @@ from pointset.datasets.graph_files import read_graph_file, write_graph_file
 from pointset.points.matrices import MATRICES
 from pointset.points.memory import training_bytes
 from pointset.points.point_files import read_points
+from tests.command_line import invoke
 
 COMMAND = str(Path(sys.executable).with_name("pointset"))
 GRAPHS = [nx.cycle_graph(8), nx.petersen_graph(), nx.empty_graph(3), nx.path_graph(5)]
@@ -38,13 +37,6 @@ def in_a_folder_of_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("COLUMNS", "120")
     write_graph_file("graphs.g6", GRAPHS)
     Path("mixed.g6").write_bytes(Path("graphs.g6").read_bytes() + b"bad line\n:An\n")
-
-
-def invoke(*arguments: str, code: int = 0) -> tuple[str, str]:
-    """stdout and stderr of a command that must end with this exit code."""
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, f"{result.exit_code}: {result.output}"
-    return result.stdout, " ".join(result.stderr.replace("│", " ").split())
 
 
 # --- converting

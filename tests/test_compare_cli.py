@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +17,17 @@ from pointset.studies.comparison import comparing, cost
 from pointset.studies.comparison.cost import Cost
 from pointset.training.recipe import Recipe
 from pointset.training.run import train
-from tests.small_training import edge_counts, write_graphs
+from tests import command_line
 
 app = typer.Typer()
 app.command()(compare)
 runner = CliRunner()
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    recipe = write_graphs(tmp_path / "data", edge_counts())
-    path = tmp_path / "small.yaml"
-    path.write_text(recipe.as_yaml())
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return path
+invoke = partial(command_line.ended, "compare")
 
 
-def invoke(*words: str | Path) -> tuple[int, str]:
-    """Exit code and all that was printed, on one line."""
-    done = runner.invoke(app, [str(word) for word in words])
-    return done.exit_code, " ".join(done.output.replace("│", " ").split())
-
-
-def test_a_comparison_from_the_shell(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_from_the_shell(recipe_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def here(recipe: Recipe, folder: Path, data_dir: Any, device: str, watch: str) -> tuple[dict[str, Any] | None, str]:
         if recipe.model.preset == "pst-gc":
             return None, "it did not want to"
@@ -47,7 +35,7 @@ def test_a_comparison_from_the_shell(file: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(comparing, "trained_alone", here)
     words = ("--run-dir", "runs", "--epochs", "1", "--device", "cpu", "--json", "out.json", "--picture", "out.png")
-    code, said = invoke(file, "schedule.warmup=1", "--models", "pst,pst-gc,psds", *words)
+    code, said = invoke(recipe_file, "schedule.warmup=1", "--models", "pst,pst-gc,psds", *words)
     assert code == 1, said  # as one failed
     assert "3 models of 2 layers" in said and "1 epoch, on 1 thread" in said
     assert "test MAE validation best epoch time/epoch peak memory total time" in said
@@ -59,11 +47,11 @@ def test_a_comparison_from_the_shell(file: Path, monkeypatch: pytest.MonkeyPatch
     assert "small-psds" in Path("runs/report.html").read_text()
     assert "warmup: 0.5" in Path("runs/pst/seed-0/recipe.yaml").read_text()  # 1 of 2 epochs became 0.5 of 1
 
-    code, said = invoke(file, "schedule.warmup=1", "--models", "pst,psds", *words, "--resume")
+    code, said = invoke(recipe_file, "schedule.warmup=1", "--models", "pst,psds", *words, "--resume")
     assert code == 0, said
 
 
-def test_costs_from_the_shell(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_from_the_shell(recipe_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(recipes: list[Recipe], **how: Any) -> list[Cost]:
         assert (how["batches"], how["repeats"], how["threads"]) == (None, 2, 1)
         first, second = recipes
@@ -74,7 +62,9 @@ def test_costs_from_the_shell(file: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(cost, "measure_cost", measured)
     outputs = ("--json", "cost.json", "--picture", "cost.svg")
-    code, said = invoke(file, "--models", "pst,psds", "--cost-only", "--batches", "0", "--repeats", "2", *outputs)
+    code, said = invoke(
+        recipe_file, "--models", "pst,psds", "--cost-only", "--batches", "0", "--repeats", "2", *outputs
+    )
     assert code == 1 and "psds failed: out of memory" in said and "2 s ± 0.1 s 1.5 s 1.00 40 MB 1.00" in said
     assert "Median of 2 rounds of 25.0% of an epoch's graphs, the rest extrapolated" in said
     assert [one["failure"] for one in json.loads(Path("cost.json").read_text())] == ["", "out of memory"]
@@ -94,8 +84,8 @@ def test_costs_from_the_shell(file: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (["RECIPE", "--models", "pst", "--run-dir", "runs", "--picture", "a.gif"], 2, "expected a name that ends"),
     ],
 )
-def test_what_cannot_be_is_said_before_any_work(file: Path, words: list[str], code: int, expected: str) -> None:
-    found, said = invoke(*(file if word == "RECIPE" else word for word in words))
+def test_what_cannot_be_is_said_before_any_work(recipe_file: Path, words: list[str], code: int, expected: str) -> None:
+    found, said = invoke(*(recipe_file if word == "RECIPE" else word for word in words))
     assert (found, expected in said) == (code, True), said
     assert not Path("runs").exists()
 

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS
 from pointset.datasets.molecules.smiles_table import EDGE_LABELS, NODE_LABELS
 from pointset.datasets.sources import Benchmark, Download
 from pointset.specs import Categories
+from tests import command_line
 from tests.small_benchmarks import KINDS, NODES, SHA256, small_benchmark, with_data, with_source
 
 REAL = dict(catalogue.BENCHMARKS)
@@ -44,11 +46,7 @@ def put(monkeypatch: pytest.MonkeyPatch, *benchmarks: Benchmark) -> None:
     monkeypatch.setattr(catalogue, "BENCHMARKS", {benchmark.card.name: benchmark for benchmark in benchmarks})
 
 
-def invoke(*arguments: str, code: int = 0) -> tuple[str, str]:
-    """stdout, and stderr on one line, of a command that must end with this exit code."""
-    result = CliRunner().invoke(app, ["datasets", *arguments])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output}"
-    return result.stdout, " ".join(result.stderr.replace("│", " ").split())
+invoke = partial(command_line.invoke, "datasets")
 
 
 def printed_json(*arguments: str, code: int = 0) -> Any:

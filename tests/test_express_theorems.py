@@ -9,19 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from pointset.cli import console
-from pointset.cli.main import app
 from pointset.errors import SpecError
 from pointset.studies.statement import Statement, named
 from pointset.studies.theorems import catalogue
 from pointset.studies.theorems.catalogue import all_statements
+from tests import command_line
 from tests.made_up_statements import DYING, ENDLESS, FALSE, RAISING, SLOW, THREADS, TRUE, UNSENDABLE
 
 KEYS = ["statement", "verdict", "evidence", "claim", "numbers", "seconds"]
@@ -38,11 +38,7 @@ def put(monkeypatch: pytest.MonkeyPatch, *statements: Statement) -> None:
     monkeypatch.setattr(catalogue, "all_statements", lambda: statements)
 
 
-def invoke(*arguments: str, code: int = 0) -> tuple[str, str]:
-    """stdout, and stderr on one line, of a command that must end with this exit code."""
-    result = CliRunner().invoke(app, ["express", "theorems", *arguments])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output}"
-    return result.stdout, " ".join(result.stderr.replace("│", " ").split())
+invoke = partial(command_line.invoke, "express", "theorems")
 
 
 def without_seconds(results: list[dict[str, Any]]) -> list[dict[str, Any]]:

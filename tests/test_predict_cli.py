@@ -15,10 +15,8 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from pointset import Categories
-from pointset.cli.main import app
 from pointset.datasets import catalogue
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.graph_files import write_graph_file
@@ -28,6 +26,7 @@ from pointset.training.bundle import write_bundle
 from pointset.training.prediction import stream
 from pointset.training.prediction.part_file import PartFile
 from pointset.training.predictor import load
+from tests.command_line import invoke
 from tests.small_benchmarks import KINDS, with_data
 from tests.small_models import CLASSES, card_of, model_of, molecule_card
 
@@ -55,13 +54,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(name: str, card: Card, **options: Any) -> None:
     write_bundle(name, model_of(card), card, **options)
-
-
-def invoke(*arguments: str, code: int = 0) -> tuple[str, str]:
-    """stdout, and stderr on one line, of a command that must end with this exit code."""
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception!r}"
-    return result.stdout, " ".join(result.stderr.replace("│", " ").split())
 
 
 def rows_of(name: str) -> list[dict[str, str]]:

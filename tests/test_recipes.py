@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,10 +14,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from pointset.baselines.catalogue import model_names
-from pointset.cli import recipes as recipes_cli
 from pointset.datasets.card import Card, Metric
 from pointset.datasets.catalogue import benchmark_named
 from pointset.encoders.model import PointModel
@@ -26,6 +25,7 @@ from pointset.training.recipe_files import read_recipe, recipe_names
 from pointset.training.recipe_keys import expectation, is_group, known_keys
 from pointset.training.recipe_yaml import read_value, written
 from pointset.training.schedule import check_schedule
+from tests import command_line
 
 GUIDE = Path(__file__).parents[1] / "docs" / "recipes.md"
 SMALLEST: dict[str, Any] = {"name": "mine", "trainer": {"epochs": 3, "batch_size": 4}}
@@ -501,11 +501,7 @@ def test_plain_values_only() -> None:
 
 # --- the command
 
-
-def invoke(*arguments: str, code: int = 0) -> tuple[str, str]:
-    result = CliRunner().invoke(recipes_cli.app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result.stdout, " ".join(result.stderr.replace("│", " ").split())
+invoke = partial(command_line.invoke, "recipes")
 
 
 def test_the_list_has_all_recipes_and_the_papers_results() -> None:

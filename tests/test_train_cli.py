@@ -16,31 +16,15 @@ from typer.testing import CliRunner
 from pointset.cli.main import app
 from pointset.cli.training_words import print_result
 from pointset.training.recipe import Recipe
+from tests.command_line import ended as invoke
 from tests.run_records import make_run
-from tests.small_training import changed, edge_counts, write_graphs
+from tests.small_training import changed
 
 runner = CliRunner()
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A recipe in a file, and an empty working folder."""
-    recipe = write_graphs(tmp_path / "data", edge_counts())
-    path = tmp_path / "small.yaml"
-    path.write_text(recipe.as_yaml())
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return path
-
-
-def invoke(*words: str | Path) -> tuple[int, str]:
-    """Exit code and all that was printed, on one line."""
-    done = runner.invoke(app, [str(word) for word in words])
-    return done.exit_code, " ".join(done.output.split())
-
-
-def test_a_run_from_the_shell(file: Path, tmp_path: Path) -> None:
-    code, said = invoke("train", file, "trainer.epochs=1", "seed=4", "--run-dir", "run", "--device", "cpu")
+def test_a_run_from_the_shell(recipe_file: Path, tmp_path: Path) -> None:
+    code, said = invoke("train", recipe_file, "trainer.epochs=1", "seed=4", "--run-dir", "run", "--device", "cpu")
     assert code == 0, said
     assert "test: mae" in said and "best epoch 1 of 1" in said and "scored once" in said
     assert f"report: {Path('run') / 'report.html'}" in said
@@ -49,23 +33,23 @@ def test_a_run_from_the_shell(file: Path, tmp_path: Path) -> None:
     assert "<html" in Path("run/report.html").read_text()
 
 
-def test_without_run_dir_a_new_folder_is_taken(file: Path) -> None:
+def test_without_run_dir_a_new_folder_is_taken(recipe_file: Path) -> None:
     for _ in range(2):
-        code, said = invoke("train", file, "trainer.epochs=1", "--device", "cpu", "--progress", "quiet")
+        code, said = invoke("train", recipe_file, "trainer.epochs=1", "--device", "cpu", "--progress", "quiet")
         assert code == 0, said
     assert sorted(path.name for path in Path("runs").iterdir()) == ["small", "small-2"]
 
 
-def test_a_recipes_name_does_not_lead_out_of_runs(file: Path) -> None:
+def test_a_recipes_name_does_not_lead_out_of_runs(recipe_file: Path) -> None:
     from pointset.cli.train import _free_folder
 
     assert _free_folder("../../x") == Path("runs/x") and _free_folder("..") == Path("runs/run")
 
 
-def test_several_seeds_are_averaged_and_resumed(file: Path) -> None:
+def test_several_seeds_are_averaged_and_resumed(recipe_file: Path) -> None:
     words: list[str | Path] = [
         "train",
-        file,
+        recipe_file,
         "trainer.epochs=1",
         "--seeds",
         "2",
@@ -86,8 +70,8 @@ def test_several_seeds_are_averaged_and_resumed(file: Path) -> None:
     assert code == 0 and json.loads(Path("runs/result.json").read_text())["test"] == summary["test"]
 
 
-def test_cross_validation(file: Path) -> None:
-    code, said = invoke("train", file, "trainer.epochs=1", "--folds", "3", "--run-dir", "cv", "--device", "cpu")
+def test_cross_validation(recipe_file: Path) -> None:
+    code, said = invoke("train", recipe_file, "trainer.epochs=1", "--folds", "3", "--run-dir", "cv", "--device", "cpu")
     assert code == 0, said
     assert json.loads(Path("cv/fold-1/result.json").read_text())["fold"] == 1
 
@@ -111,15 +95,15 @@ def test_cross_validation(file: Path) -> None:
     ids=["file", "name", "key", "nearest key", "negative", "metric", "word", "no data", "no recipe", "no folder",
          "no run", "nothing to evaluate"],
 )  # fmt: skip
-def test_mistakes_get_one_clear_message(file: Path, words: list[str], message: str) -> None:
-    code, said = invoke(*(file if word == "FILE" else word for word in words))
+def test_mistakes_get_one_clear_message(recipe_file: Path, words: list[str], message: str) -> None:
+    code, said = invoke(*(recipe_file if word == "FILE" else word for word in words))
     assert code != 0
     assert message in said.replace("│", "").replace("  ", " ")
     assert "Traceback" not in said and not Path("r").exists()
 
 
-def test_evaluate_gives_the_same_again(file: Path, tmp_path: Path) -> None:
-    invoke("train", file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
+def test_evaluate_gives_the_same_again(recipe_file: Path, tmp_path: Path) -> None:
+    invoke("train", recipe_file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
     code, said = invoke("evaluate", "run")
     assert code == 0 and "the same as the run itself had noted" in said
     code, said = invoke("evaluate", "run", "--part", "val", "--json")
@@ -130,24 +114,24 @@ def test_evaluate_gives_the_same_again(file: Path, tmp_path: Path) -> None:
     assert json.loads(said)["graphs"] == 40
 
 
-def test_evaluate_refuses_other_targets(file: Path, tmp_path: Path) -> None:
-    invoke("train", file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
+def test_evaluate_refuses_other_targets(recipe_file: Path, tmp_path: Path) -> None:
+    invoke("train", recipe_file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
     (tmp_path / "data" / "targets.csv").write_text("graph,mass\n" + "".join(f"{row},{row}.5\n" for row in range(40)))
     code, said = invoke("evaluate", "run")
     assert code == 1 and "expected edges" in said
 
 
-def long_recipe(file: Path) -> Path:
+def long_recipe(recipe_file: Path) -> Path:
     from pointset.training.recipe_files import read_recipe
 
-    recipe: Recipe = changed(read_recipe(file), trainer__epochs=5000, schedule__cosine=0.0)
-    path = file.with_name("long.yaml")
+    recipe: Recipe = changed(read_recipe(recipe_file), trainer__epochs=5000, schedule__cosine=0.0)
+    path = recipe_file.with_name("long.yaml")
     path.write_text(recipe.as_yaml())
     return path
 
 
-def test_ctrl_c_says_how_to_go_on(file: Path) -> None:
-    words = ["train", str(long_recipe(file)), "--run-dir", "run", "--device", "cpu"]
+def test_ctrl_c_says_how_to_go_on(recipe_file: Path) -> None:
+    words = ["train", str(long_recipe(recipe_file)), "--run-dir", "run", "--device", "cpu"]
     child = subprocess.Popen(
         [sys.executable, "-m", "pointset.cli.main", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -163,10 +147,10 @@ def test_ctrl_c_says_how_to_go_on(file: Path) -> None:
     assert Path("run/checkpoints/last.safetensors").exists() and not Path("run/result.json").exists()
 
 
-def test_the_report_of_half_a_run_is_replaced_at_its_end(file: Path) -> None:
+def test_the_report_of_half_a_run_is_replaced_at_its_end(recipe_file: Path) -> None:
     words: list[str | Path] = [
         "train",
-        file,
+        recipe_file,
         "trainer.epochs=1",
         "--run-dir",
         "run",

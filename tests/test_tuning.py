@@ -11,16 +11,14 @@ import os
 import signal
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
 from optuna.trial import TrialState
-from typer.testing import CliRunner
 
-from pointset.cli.main import app
 from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.reports.tuning_pictures import write_tuning_report
 from pointset.training.interruption import TrainingStopped
@@ -35,6 +33,7 @@ from pointset.training.tuning.space import search_space
 from pointset.training.tuning.storage import open_storage
 from pointset.training.tuning.study import open_study
 from pointset.training.watcher import EpochRow
+from tests import command_line
 from tests.small_training import changed, edge_counts, write_graphs
 
 RANGES = {"model.dim": "4:8", "model.layers": "1:2", "optimizer.lr": "1e-6:1e-1"}
@@ -271,9 +270,7 @@ def test_without_optuna(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.Monk
         tune(recipe, tmp_path / "study")
 
 
-def invoke(*words: Any) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["tune", *(str(word) for word in words)])
-    return done.exit_code, " ".join(done.output.split())
+invoke = partial(command_line.ended, "tune")
 
 
 def test_from_the_shell(recipe: Recipe, tmp_path: Path) -> None:
