@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ def batches(count: int, rank: int = 0, processes: int = 1, **trainer: Any) -> Ep
     return training_batches(sizes, sizes - 1, Recipe.from_dict(plain), rank=rank, processes=processes)
 
 
-MODES = [{}, {"memory_budget": "600kB"}]
+MODES = [{}, {"memory_budget": "600kB"}, {"size_window": 3}]
+NAMES = ["plain", "budget", "sorted"]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["plain", "budget"])
+@pytest.mark.parametrize("mode", MODES, ids=NAMES)
 @given(count=st.integers(1, 40), epoch=st.integers(0, 3))
 def test_each_graph_once_in_an_epoch(mode: dict[str, Any], count: int, epoch: int) -> None:
     planned = batches(count, **mode)
@@ -32,7 +34,7 @@ def test_each_graph_once_in_an_epoch(mode: dict[str, Any], count: int, epoch: in
     assert len(drawn) == len(planned)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["plain", "budget"])
+@pytest.mark.parametrize("mode", MODES, ids=NAMES)
 def test_an_epoch_goes_on_where_it_stopped(mode: dict[str, Any]) -> None:
     planned = batches(30, **mode)
     planned.start(1, 0)
@@ -41,6 +43,21 @@ def test_an_epoch_goes_on_where_it_stopped(mode: dict[str, Any]) -> None:
     assert list(planned) == whole[3:]
     planned.start(2, 0)
     assert list(planned) != whole
+
+
+@given(count=st.integers(1, 60), window=st.integers(2, 20))
+def test_windows_bring_like_sizes_together(count: int, window: int) -> None:
+    planned, plain = batches(count, size_window=window), batches(count)
+    for one in (planned, plain):
+        one.start(0, 0)
+    drawn, as_usual = list(planned), list(plain)
+    assert [len(batch) for batch in drawn] == [len(batch) for batch in as_usual]
+    for first in range(0, len(drawn), window):  # within a window the same graphs, in other batches
+        together, usual = (list(chain.from_iterable(one[first : first + window])) for one in (drawn, as_usual))
+        assert sorted(together) == sorted(usual)
+        size = sorted(3 + graph % 4 for graph in usual)
+        ranges = sorted(sorted(3 + graph % 4 for graph in batch) for batch in drawn[first : first + window])
+        assert list(chain.from_iterable(ranges)) == size  # cut from the sorted window
 
 
 @given(count=st.integers(1, 40), devices=st.integers(2, 5))

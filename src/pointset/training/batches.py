@@ -46,8 +46,35 @@ class EpochOrder(RandomSampler):
         self.graphs, self.seed, self.epoch = graphs, seed, 0
 
     def __iter__(self) -> Iterator[int]:
-        generator = stream(self.seed, Purpose.ORDER, self.epoch)
-        yield from torch.randperm(self.graphs, generator=generator).tolist()
+        yield from self.drawn(stream(self.seed, Purpose.ORDER, self.epoch)).tolist()
+
+    def drawn(self, generator: torch.Generator) -> Integers:
+        """The order of an epoch."""
+        order: Integers = torch.randperm(self.graphs, generator=generator).numpy()
+        return order
+
+
+class SortedInWindows(EpochOrder):
+    """A permutation in which graphs of like size are neighbours, so that a batch has few groups and is faster.
+
+    So many graphs as fill ``window`` batches are drawn, sorted by size and cut into batches, whose order is drawn, too.
+    """
+
+    def __init__(self, sizes: tuple[Integers, Integers], seed: int, *, batch: int, window: int):
+        super().__init__(len(sizes[0]), seed)
+        self.sizes, self.batch, self.window = sizes, batch, window
+
+    def drawn(self, generator: torch.Generator) -> Integers:
+        """The order of an epoch; a batch that is not full is its last."""
+        order = super().drawn(generator)
+        num_nodes, ranks = self.sizes
+        batches: list[Integers] = []
+        for window in np.split(order, range(self.batch * self.window, len(order), self.batch * self.window)):
+            by_size = window[np.lexsort((ranks[window], num_nodes[window]))]
+            cut = np.split(by_size, range(self.batch, len(by_size), self.batch))
+            full = len(by_size) // self.batch
+            batches += [cut[place] for place in torch.randperm(full, generator=generator).tolist()] + cut[full:]
+        return np.concatenate(batches) if batches else order
 
 
 BatchesOfOrder = BatchSampler | BudgetBatchSampler
@@ -101,10 +128,13 @@ def training_batches(
 ) -> EpochBatches:
     """Batches of graphs with these sizes, as the recipe wants them."""
     trainer, model = recipe.trainer, recipe.model
+    graphs = min(trainer.batch_size, max(len(num_nodes), 1))
     order = EpochOrder(len(num_nodes), recipe.seed)
+    if trainer.size_window > 1:
+        order = SortedInWindows((num_nodes, ranks), recipe.seed, batch=graphs, window=trainer.size_window)
     inner: BatchesOfOrder
     if trainer.memory_budget is None:
-        inner = BatchSampler(order, min(trainer.batch_size, max(order.graphs, 1)), drop_last=False)
+        inner = BatchSampler(order, graphs, drop_last=False)
     else:
         budget = Budget.of(
             num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers

@@ -147,6 +147,7 @@ class Trainer(Keys):
     epochs: Count
     batch_size: Count
     memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
+    size_window: Count = 1
     validate_every: Count = 1
     ema: Annotated[float, Field(ge=0, lt=1)] | None = None
     patience: Count | None = None
