@@ -84,6 +84,7 @@ LINES = (
     Line("plain mean over the targets", {"balance_targets": False}),
     Line("batches of 8", {"trainer.batch_size": 8}),
     Line("batches of 32", {"trainer.batch_size": 32}),
+    Line("batches of graphs of like size", {"trainer.size_window": 16}),
     Line("constant rate after the warm-up", {"schedule.shape": "constant"}),
     Line("3 layers", {"model.layers": 3}),
     Line("6 layers", {"model.layers": 6}),
