@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -25,10 +26,14 @@ from common import machine, report
 from pointset.datasets import Dataset, load
 from pointset.datasets.scale import TargetScale
 from pointset.encoders import layers as parts
+from pointset.encoders import pst
+from pointset.encoders.eigenvalues import LearnedDeepSet
 from pointset.encoders.inputs import ReleasedCoordinates
 from pointset.encoders.layers import PointState, VectorNorm
 from pointset.encoders.pst import PST
 from pointset.points.graphs import Integers
+
+WIDTH = 32
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,16 @@ def _no_residual(model: pointset.PointModel) -> None:
         encoder.layers = nn.ModuleList(Alone(layer) for layer in encoder.layers)
 
 
+def _usual_weights(model: pointset.PointModel) -> None:
+    """PyTorch's own first weights, drawn anew."""
+    with mock.patch.object(pst, "begin_in_sight"):
+        model.encoder = PST(WIDTH, len(model.encoder.layers))  # type: ignore[arg-type]
+
+
+def _learned_at_once(model: pointset.PointModel) -> None:
+    model.coordinates.function = LearnedDeepSet(WIDTH)
+
+
 @dataclass(frozen=True)
 class Choice:
     """One change of the preset."""
@@ -152,6 +167,8 @@ CHOICES = {
     "sums scaled by n^-0.5": Choice(exponent=0.5),
     "no residuals (equation (4) to the letter)": Choice(_no_residual),
     "edges replace the eigenvectors (released)": Choice(_edges_replace),
+    "PyTorch's first weights": Choice(_usual_weights),
+    "f a DeepSet from the first step": Choice(_learned_at_once),
     "pst-released": Choice(preset="pst-released"),
     "pst-gc": Choice(preset="pst-gc"),
     "pst-sum": Choice(preset="pst-sum"),
@@ -172,7 +189,7 @@ def train(task: Task, choice: Choice, epochs: int, seed: int) -> float:
         node=task.dataset.card.node,
         edge=task.dataset.card.edge,
         level=task.dataset.card.level.value,
-        dim=32,
+        dim=WIDTH,
         layers=choice.layers,
     )
     choice.change(model)

@@ -62,7 +62,7 @@ def _with_layer(**parts: Callable[[], torch.nn.Module]) -> Iterator[None]:
 def _usual_weights() -> Iterator[None]:
     """PyTorch's usual first weights."""
     usual: Keys = dict.fromkeys(("_ATTENTION_GAIN", "_SCALAR_GAIN", "_FIRST_SCALARS"), 1.0)
-    with mock.patch.multiple(summing, **usual, _begin=lambda part: None):
+    with mock.patch.multiple(summing, **usual, begin_in_sight=lambda encoder, attention: None):
         yield
 
 

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset import PointModel
-from pointset.encoders.eigenvalues import LearnedDeepSet, SquareRoot
+from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, SquareRoot
 from pointset.encoders.layers import MLP, AffineChannelNorm, ChannelLinear, PairMLP, PointState
 from pointset.encoders.onelayer import OneLayerPST
 from pointset.encoders.presets import PRESETS
@@ -218,6 +218,8 @@ def values_by_loops(function: Any, eigenvalues: Tensor) -> Array:
     """f(Λ), (r, d)."""
     if isinstance(function, SquareRoot):
         return loops.srd_values(array(eigenvalues), array(function.scale))
+    if isinstance(function, LearnedFromRoot):
+        return values_by_loops(function.root, eigenvalues) + values_by_loops(function.learned, eigenvalues)
     assert isinstance(function, LearnedDeepSet)
     layers: list[Any] = list(function.layers)
     pairs = [(perceptron(layer.pooled), perceptron(layer.own)) for layer in layers]
@@ -225,7 +227,7 @@ def values_by_loops(function: Any, eigenvalues: Tensor) -> Array:
 
 
 @pytest.mark.parametrize("matrix", ["laplacian", "adjacency"])
-@pytest.mark.parametrize("function", [SquareRoot, LearnedDeepSet])
+@pytest.mark.parametrize("function", [SquareRoot, LearnedDeepSet, LearnedFromRoot])
 def test_eigenvalue_functions(function: type[nn.Module], matrix: str) -> None:
     torch.manual_seed(0)
     f = function(5).double()

@@ -595,3 +595,15 @@ def test_parameters_as_in_the_papers_table(
     model = PointModel.from_preset("pst-released", layers=layers, dim=dim, **specs)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert count == pytest.approx(1000 * thousands, rel=0.15), dataset
+
+
+@pytest.mark.parametrize("preset", ["pst", "pst-gc", "psds"])
+def test_a_fresh_model_sees_the_graph(preset: str) -> None:
+    """Else it would take many epochs until it learns from anything but the features of nodes."""
+    graphs = [nx.gnp_random_graph(14, 0.2 + 0.05 * (seed % 8), seed=seed) for seed in range(40)]
+    batch = pointset.collate([pointset.to_points(graph) for graph in graphs])
+    torch.manual_seed(0)
+    model = pointset.PointModel.from_preset(preset, out=8, dim=32, layers=3).eval()
+    with torch.no_grad():
+        outputs = model(batch)
+    assert outputs.std(0).mean() > 0.1 * outputs.abs().mean()

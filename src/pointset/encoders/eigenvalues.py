@@ -63,3 +63,20 @@ class LearnedDeepSet(nn.Module):
         """(B, r) → (d, B, r)."""
         result: Tensor = self.layers(self.embedding(signed_root(eigenvalues).unsqueeze(0)))
         return result
+
+
+class LearnedFromRoot(nn.Module):
+    """PSRD with a way past the DeepSet: f(Λ) = a ⊙ √Λ + DeepSet(Λ) with learned a of d channels.
+
+    The inner products of a fresh model then contain entries of the matrix, in which edges can be seen; those of a
+    random DeepSet alone are nearly a multiple of the identity. What the DeepSet alone can learn remains within reach.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.root, self.learned = SquareRoot(channels), LearnedDeepSet(channels)
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        result: Tensor = self.root(eigenvalues) + self.learned(eigenvalues)
+        return result

@@ -153,6 +153,25 @@ class LayerStack(nn.Module):
         return state
 
 
+def begin_in_sight(encoder: nn.Module, *, attention: float = 1.0) -> None:
+    """Weights of variance 1 / inputs instead of PyTorch's 1 / (3 inputs), no biases; ``attention`` times that in pairs.
+
+    So the first outputs depend on the graph's edges. With PyTorch's weights attention begins as nearly the same number
+    for all pairs, and the layers take many epochs to see that there is a graph (docs/departures_from_paper.md).
+    """
+    with torch.no_grad():
+        for part in encoder.modules():
+            if not isinstance(part, (ChannelLinear, PairMLP)):
+                continue
+            for parameter in part.parameters():
+                if parameter.dim() == 2:
+                    parameter.mul_(math.sqrt(3))
+                else:
+                    parameter.zero_()
+            if isinstance(part, PairMLP):
+                part.weight2.mul_(attention)
+
+
 class BatchEncoder(nn.Module, ABC):
     """An encoder that takes all graphs of a batch at once, whatever their sizes: message passing over lists of edges.
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PointState, VectorBound, size_scale
+from pointset.encoders.layers import (
+    MLP,
+    ChannelLinear,
+    ChannelNorm,
+    PointState,
+    VectorBound,
+    begin_in_sight,
+    size_scale,
+)
 from pointset.encoders.products import pair_products, weighted_sums
 from pointset.encoders.pst import PointAttention
 
@@ -23,6 +31,7 @@ class OneLayerPST(nn.Module):
         self.projections_s = ChannelLinear(channels, 2 * channels, bias=False)
         self.attention = PointAttention(channels)
         self.values = nn.ModuleList(MLP([channels, channels, channels]) for _ in range(layers))
+        begin_in_sight(self)
 
     def forward(self, state: PointState) -> PointState:
         """State → state with other scalars; the vectors stay as they are."""

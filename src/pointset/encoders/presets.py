@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from pointset.encoders.eigenvalues import LearnedDeepSet, SquareRoot
+from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, SquareRoot
 from pointset.encoders.inputs import Coordinates, ReleasedCoordinates
 from pointset.encoders.onelayer import OneLayerPST
 from pointset.encoders.pairs import EdgeWeights, PairWeights, PlainDistances, RadialDistances, ReleasedPairWeights
@@ -25,7 +25,7 @@ class Preset:
 
     summary: str
     encoder: Callable[[int, int], nn.Module] = PST  # (channels, layers)
-    function: Callable[[int], nn.Module] = LearnedDeepSet
+    function: Callable[[int], nn.Module] = LearnedFromRoot
     matrix: str = Laplacian.name
     coordinates: Callable[..., nn.Module] = Coordinates  # (function, weights of pairs or None, noise=…)
     pairs: type[PairWeights] = EdgeWeights
@@ -35,7 +35,11 @@ class Preset:
 PRESETS = {
     "pst": Preset("Point Set Transformer, equations (1) to (5)"),
     "pst-released": Preset(
-        "the model that the authors released", ReleasedPST, coordinates=ReleasedCoordinates, pairs=ReleasedPairWeights
+        "the model that the authors released",
+        ReleasedPST,
+        LearnedDeepSet,
+        coordinates=ReleasedCoordinates,
+        pairs=ReleasedPairWeights,
     ),
     "pst-gc": Preset("SRD coordinates: f is the square root, not learned", function=SquareRoot),
     "pst-sum": Preset("SRD coordinates and plain sums, equation (4) as printed: to count", SummingPST, SquareRoot),
@@ -46,6 +50,7 @@ PRESETS = {
     "pst-released-star": Preset(
         "the released model with distances in space",
         ReleasedPST,
+        LearnedDeepSet,
         coordinates=ReleasedCoordinates,
         pairs=ReleasedPairWeights,
         distances=PlainDistances,

@@ -9,7 +9,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, LayerStack, PointState, VectorBound, size_scale
+from pointset.encoders.layers import (
+    MLP,
+    ChannelLinear,
+    ChannelNorm,
+    LayerStack,
+    PointState,
+    VectorBound,
+    begin_in_sight,
+    size_scale,
+)
 from pointset.encoders.products import row_products
 from pointset.encoders.pst import ScalarMixer, VectorMixer
 
@@ -78,3 +87,4 @@ class PSDS(LayerStack):
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSDSLayer, channels, layers)
+        begin_in_sight(self)

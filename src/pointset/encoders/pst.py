@@ -4,7 +4,8 @@ State of a group of B graphs with n points of rank r: scalars s (d, B, n), invar
 equivariant to it. A layer costs n²·r·d for the pairs and n·r·d² + n²·d² for mixing channels, for each graph.
 
 What the paper leaves open and what is done here (docs/departures_from_paper.md): scalars are normalised and
-vectors bounded before they are used, attention is scaled by n^-0.925, SiLU throughout, residual connections.
+vectors bounded before they are used, attention is scaled by n^-0.925, SiLU throughout, residual connections, larger
+first weights.
 Queries and keys are taken before the mixer, values after it, as in the proofs of Appendix A.
 """
 
@@ -22,9 +23,12 @@ from pointset.encoders.layers import (
     PairMLP,
     PointState,
     VectorBound,
+    begin_in_sight,
     size_scale,
 )
 from pointset.encoders.products import attended, projected_products
+
+FIRST_ATTENTION = 0.5  # more, and the first steps of a training are wild
 
 
 class ScalarMixer(nn.Module):
@@ -106,3 +110,4 @@ class PST(LayerStack):
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSTLayer, channels, layers)
+        begin_in_sight(self, attention=FIRST_ATTENTION)

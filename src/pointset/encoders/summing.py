@@ -5,18 +5,14 @@ in small and large graphs. To count, such a model has to find n and undo the fac
 its weights in different directions. Here the factor is the same for all graphs, and scalars are bounded instead of
 normalised, so that their size is not lost on the way.
 
-The weights begin larger and the biases at zero, so that the first outputs depend on the edges: with PyTorch's usual
-weights, attention begins as nearly the same number for all pairs. ``benchmarks/choices.py`` compares.
+Attention begins still larger than in the other presets (:func:`begin_in_sight`).
 """
 
 from __future__ import annotations
 
-import math
-
 import torch
-from torch import nn
 
-from pointset.encoders.layers import ChannelLinear, LayerStack, PairMLP, PointState, ScalarBound
+from pointset.encoders.layers import LayerStack, PairMLP, PointState, ScalarBound, begin_in_sight
 from pointset.encoders.pst import PSTLayer
 
 _FIRST_SCALARS = 0.01
@@ -42,23 +38,12 @@ class SummingPST(LayerStack):
 
     def __init__(self, channels: int, layers: int):
         super().__init__(SummingPSTLayer, channels, layers)
+        begin_in_sight(self, attention=_ATTENTION_GAIN)
         with torch.no_grad():
             for part in self.modules():
-                if isinstance(part, (ChannelLinear, PairMLP)):
-                    _begin(part)
                 if isinstance(part, PairMLP):
                     part.weight1[:, :channels].mul_(_SCALAR_GAIN)
-                    part.weight2.mul_(_ATTENTION_GAIN)
 
     def forward(self, state: PointState) -> PointState:
         """State → state; the first scalars are small beside what the layers add."""
         return super().forward(PointState(_FIRST_SCALARS * state.s, state.v))
-
-
-def _begin(part: nn.Module) -> None:
-    """Weights of variance 1 / inputs instead of 1 / (3 inputs), no biases."""
-    for parameter in part.parameters():
-        if parameter.dim() == 2:
-            parameter.mul_(math.sqrt(3))
-        else:
-            parameter.zero_()
