@@ -157,7 +157,7 @@ def begin_in_sight(encoder: nn.Module, *, attention: float = 1.0) -> None:
     """Weights of variance 1 / inputs instead of PyTorch's 1 / (3 inputs), no biases; ``attention`` times that in pairs.
 
     So the first outputs depend on the graph's edges. With PyTorch's weights attention begins as nearly the same number
-    for all pairs, and the layers take many epochs to see that there is a graph (docs/departures_from_paper.md).
+    for all pairs (docs/departures_from_paper.md).
     """
     with torch.no_grad():
         for part in encoder.modules():

@@ -43,7 +43,10 @@ PRESETS = {
     ),
     "pst-gc": Preset("SRD coordinates: f is the square root, not learned", function=SquareRoot),
     "pst-sum": Preset("SRD coordinates and plain sums, equation (4) as printed: to count", SummingPST, SquareRoot),
-    "pst-onelayer": Preset("one attention matrix for all layers, scalars and vectors not mixed", OneLayerPST),
+    # Its only attention is to see more than the matrix, so all of f is learned.
+    "pst-onelayer": Preset(
+        "one attention matrix for all layers, scalars and vectors not mixed", OneLayerPST, LearnedDeepSet
+    ),
     "pst-adj": Preset("coordinates from the adjacency matrix", matrix=Adjacency.name),
     "pst-normadj": Preset("coordinates from D^-½AD^-½", matrix=NormalizedAdjacency.name),
     "pst-star": Preset("PST*: distances in space weigh the pairs", distances=RadialDistances),
