@@ -112,6 +112,7 @@ def main() -> None:
             scope=f"{version} with its default model (318,000 parameters), trained on the SMILES of the same "
             "molecules, with the splits, epochs and batches of the tables molhiv and qm9 at the budget cpu.",
             seconds=time.monotonic() - start,
+            options="--chemprop PATH",
         )
 
 

@@ -23,8 +23,12 @@ def write_table(
     notes: Sequence[str] = (),
     threads: int = 1,
     complete: bool = True,
+    options: str = "",
 ) -> None:
-    """A file for ``results/``, from which ``pointset results`` makes a section of its page."""
+    """A file for ``results/``, from which ``pointset results`` makes a section of its page.
+
+    ``options``: those of the command that must be given.
+    """
     result = TableResult(
         table=path.stem.removesuffix("-cpu"),
         title=title,
@@ -32,7 +36,9 @@ def write_table(
         budget="cpu",
         columns=tuple(columns),
         rows=tuple(rows),
-        command=f"python benchmarks/{Path(sys.argv[0]).name} --json results/{path.name}",
+        command=" ".join(
+            ("python", f"benchmarks/{Path(sys.argv[0]).name}", *options.split(), "--json", f"results/{path.name}")
+        ),
         date=date.today().isoformat(),
         machine=machine_kind(device="cpu", threads=threads),
         seconds=round(seconds, 1),

@@ -48,13 +48,13 @@ def unit_vectors(v: Array) -> Array:
     return result
 
 
-def bounded(v: Array) -> Array:
-    """(r, d): divided by √(1 + ℓ²/100), ℓ² the mean over the channels of the squared lengths."""
+def bounded(v: Array, squared_reach: float = 9) -> Array:
+    """(r, d): divided by √(1 + ℓ²/9), ℓ² the mean over the channels of the squared lengths."""
     rank, channels = v.shape
     mean = sum(v[k, c] ** 2 for k in range(rank) for c in range(channels)) / channels
-    return np.array([[v[k, c] / math.sqrt(1 + mean / 100) for c in range(channels)] for k in range(rank)]).reshape(
-        v.shape
-    )
+    return np.array(
+        [[v[k, c] / math.sqrt(1 + mean / squared_reach) for c in range(channels)] for k in range(rank)]
+    ).reshape(v.shape)
 
 
 def bounded_scalars(s: Array) -> Array:
@@ -223,9 +223,10 @@ def pst_layer(
 ) -> tuple[Points, Points]:
     """One layer, equations (1) to (4). Queries and keys are taken before the mixer, as in the proofs of Appendix A.
 
-    With a ``scale``, the layer of the counting PST, whose scalars are bounded and not normalised.
+    With a ``scale``, the layer of the counting PST: scalars are bounded and not normalised, vectors may be longer.
     """
-    s_hat, v_hat = [layer_norm(x) if scale is None else bounded_scalars(x) for x in s], [bounded(x) for x in v]
+    s_hat = [layer_norm(x) if scale is None else bounded_scalars(x) for x in s]
+    v_hat = [bounded(x) if scale is None else bounded(x, 100) for x in v]
     weights = attention(s_hat, v_hat, pair)
     points = list(zip(s_hat, v_hat, strict=True))
     new_s = combined(weights, [mixed_scalars(*point, mixer) for point in points], s, scale)

@@ -607,3 +607,15 @@ def test_a_fresh_model_sees_the_graph(preset: str) -> None:
     with torch.no_grad():
         outputs = model(batch)
     assert outputs.std(0).mean() > 0.1 * outputs.abs().mean()
+
+
+@pytest.mark.parametrize("preset", ["pst", "pst-gc", "pst-adj", "psds"])
+@pytest.mark.parametrize("layers", [2, 4, 8])
+def test_a_fresh_model_does_not_shout(preset: str, layers: int) -> None:
+    """Targets are normalised: a first output of hundreds throws a training off, and grows with the depth."""
+    graphs = [nx.gnp_random_graph(n, 3 / n, seed=n) for n in range(8, 40)]
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = pointset.PointModel.from_preset(preset, out=8, dim=32, layers=layers).eval()
+        with torch.no_grad():
+            assert model(graphs).abs().max() < 10

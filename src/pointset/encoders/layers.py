@@ -112,18 +112,20 @@ class VectorNorm(nn.Module):
 
 
 class VectorBound(nn.Module):
-    """Shorten very long vectors: v / √(1 + ℓ²/100), ℓ² the mean of ‖v‖² over the channels; a factor for each point.
+    """Shorten long vectors: v / √(1 + ℓ²/reach²), ℓ² the mean of ‖v‖² over the channels; a factor for each point.
 
-    On (d, B, n, r). Equivariant to O(r) and to permutations. Ordinary lengths (about 1) stay and keep their meaning (in
-    SRD the squared length is the degree); a layer, which is cubic in its vectors, cannot make them explode.
+    On (d, B, n, r). Equivariant to O(r) and to permutations. Which of two vectors is longer stays (in SRD the squared
+    length is the degree); layers, each cubic in its vectors, cannot make them explode.
     """
 
-    REACH = 10.0
+    def __init__(self, reach: float = 3.0):
+        super().__init__()
+        self.reach = reach
 
     def forward(self, v: Tensor) -> Tensor:
         """(d, B, n, r) → (d, B, n, r)."""
         squares = row_products(v, v).mean(0, keepdim=True)  # (1, B, n)
-        return v * (1 + squares / self.REACH**2).rsqrt().unsqueeze(-1)
+        return v * (1 + squares / self.reach**2).rsqrt().unsqueeze(-1)
 
 
 class ScalarBound(nn.Module):

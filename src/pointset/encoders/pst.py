@@ -28,8 +28,6 @@ from pointset.encoders.layers import (
 )
 from pointset.encoders.products import attended, projected_products
 
-FIRST_ATTENTION = 0.5  # more, and the first steps of a training are wild
-
 
 class ScalarMixer(nn.Module):
     """Equation (1): s' = MLP₁(s ‖ diagonal(W₁ vᵀv W₂ᵀ)); W₁ and W₂ stand with the other projections of the layer."""
@@ -110,4 +108,4 @@ class PST(LayerStack):
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSTLayer, channels, layers)
-        begin_in_sight(self, attention=FIRST_ATTENTION)
+        begin_in_sight(self, attention=min(1.0, 4 / layers))  # what many layers add must not explode

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import torch
 
-from pointset.encoders.layers import LayerStack, PairMLP, PointState, ScalarBound, begin_in_sight
+from pointset.encoders.layers import LayerStack, PairMLP, PointState, ScalarBound, VectorBound, begin_in_sight
 from pointset.encoders.pst import PSTLayer
 
 _FIRST_SCALARS = 0.01
+_LONGEST_VECTOR = 10.0  # also the products of long vectors are counts
 _SUM_FACTOR = 1 / 16  # of the order of one over the number of points
 _ATTENTION_GAIN = 3.0  # what few neighbours give is to be seen among all points
 _SCALAR_GAIN = 0.1  # at the beginning the scalars of all points are alike, and say nothing of a pair
@@ -26,7 +27,7 @@ class SummingPSTLayer(PSTLayer):
 
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__(channels, last=last)
-        self.norm_s = ScalarBound()
+        self.norm_s, self.bound_v = ScalarBound(), VectorBound(_LONGEST_VECTOR)
 
     def sum_factor(self, nodes: int) -> float:
         """The same for every n."""
