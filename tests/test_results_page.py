@@ -140,6 +140,42 @@ def test_a_marked_place_is_filled_with_the_number_as_shown(address: str, value: 
     assert filled(new, TABLES, "x.md") == new
 
 
+FIGURES = {
+    "speed": {"seconds": 12.2, "graphs": 249456, "1 thread: ours / theirs": 7.75, "share": "24%"},
+    "pairs": {"pst": {"Basic": {"separated": 60}, "CFI": {"separated": 3}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("address", "value"),
+    [
+        ("speed/seconds", "12.2"),
+        ("speed/graphs", "249,456"),
+        ("speed/1 thread: ours / theirs", "7.75"),
+        ("speed/share", "24%"),
+        ("pairs/pst/CFI/separated", "3"),
+        ("pairs/pst/*/separated", "63"),
+    ],
+)
+def test_figures_of_other_files_fill_marks_too(address: str, value: str) -> None:
+    text = f"<!-- result: {address} -->old<!-- /result -->"
+    assert filled(text, TABLES, "x.md", FIGURES) == text.replace("old", value)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("speed/second", "no figure 'second'; did you mean 'seconds'"),
+        ("speed/seconds/mean", "no figure 'mean'"),
+        ("pairs/pst/Basic", "not one figure; expected one of its keys after it: separated"),
+        ("sped/seconds", "no result 'sped'; did you mean 'speed'"),
+    ],
+)
+def test_a_figure_that_there_is_not_is_named(address: str, words: str) -> None:
+    with pytest.raises(FileFormatError, match=words):
+        filled(f"<!-- result: {address} -->1<!-- /result -->", TABLES, "x.md", FIGURES)
+
+
 def test_a_whole_table_and_marks_in_code() -> None:
     text = "<!-- result: tested-cpu -->\nbefore\n<!-- /result -->"
     new = filled(text, TABLES, "x.md")
@@ -175,5 +211,5 @@ def test_the_pages_of_this_repository_are_those_of_its_results() -> None:
         pytest.skip("nothing was measured yet")
     page = REPOSITORY / "docs" / "results.md"
     others = [REPOSITORY / "README.md", *sorted(path for path in page.parent.glob("*.md") if path != page)]
-    outputs = outputs_of(tables_in(folder).tables, folder, page, others)
+    outputs = outputs_of(tables_in(folder), folder, page, others)
     assert [str(one.path.relative_to(REPOSITORY)) for one in outdated(outputs)] == [], "run: pointset results"

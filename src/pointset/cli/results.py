@@ -23,7 +23,8 @@ EXAMPLES = """
   or against (ours against the paper's); …/ROW/* all means of a row, for a
   Markdown table; …/ROW/parameters or seconds;
   paper:ROW is the paper's row; TABLE-BUDGET/seconds, date, machine or runs;
-  TABLE-BUDGET alone is the whole table.
+  TABLE-BUDGET alone is the whole table;
+  FILE/KEY is a figure of another JSON file in the folder.
 """
 _README = Path("README.md")
 
@@ -57,10 +58,11 @@ def results(
         from pointset.studies.tables.page import outdated, outputs_of, tables_in, write_outputs
 
         found = tables_in(folder)
-        for path in found.ignored:
-            say(f'left out {path}: it is not a table\'s result (it has no "table")', style="dim")
+        if found.figures:
+            files = ", ".join(f"{folder / name}.json" for name in found.figures)
+            say(f'left out {files} of the page: no table\'s result (no "table"), but figures for marks', style="dim")
         others = readme if readme is not None else _pages_beside(output)
-        outputs = outputs_of(found.tables, folder, output, [path for path in others if path != output])
+        outputs = outputs_of(found, folder, output, [path for path in others if path != output])
         old = outdated(outputs)
         if check:
             _report(check=True, paths=[one.path for one in old], tables=len(found.tables), files=len(outputs))

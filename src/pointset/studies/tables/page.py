@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import replacing
@@ -18,7 +19,6 @@ from pointset.studies.tables.rendering.markers import filled
 from pointset.studies.tables.rendering.pictures import Picture, pictures_of
 from pointset.studies.tables.rendering.writing import read_table
 from pointset.studies.tables.result import TableResult
-from pointset.training.json_files import read_json
 
 _PICTURES = "images"  # a folder beside the page
 _LAST = 10**6  # where a table stands that has no number in the paper
@@ -33,10 +33,10 @@ class Output(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Results by the names of their files, in the paper's order; and the JSON files that are something else."""
+    """Tables by the names of their files, in the paper's order; and what the other JSON files hold."""
 
     tables: dict[str, TableResult]
-    ignored: list[Path]
+    figures: dict[str, Any]
 
 
 def tables_in(folder: Path) -> Found:
@@ -47,28 +47,28 @@ def tables_in(folder: Path) -> Found:
         MissingDataError: there is none.
     """
     files = sorted(folder.glob("*.json"))
-    ignored = [file for file in files if "table" not in read_json(file)]
-    tables = {file.stem: read_table(file) for file in files if file not in ignored}
+    figures = {file.stem: content for file in files if "table" not in (content := _json(file))}
+    tables = {file.stem: read_table(file) for file in files if file.stem not in figures}
     if not tables:
         raise MissingDataError(f"there is no result in {folder}; expected *.json. Make some: pointset reproduce TABLE")
-    return Found(dict(sorted(tables.items(), key=_place_in_paper)), ignored)
+    return Found(dict(sorted(tables.items(), key=_place_in_paper)), figures)
 
 
-def outputs_of(tables: Mapping[str, TableResult], folder: Path, page: Path, others: Sequence[Path]) -> list[Output]:
+def outputs_of(found: Found, folder: Path, page: Path, others: Sequence[Path]) -> list[Output]:
     """The page, its pictures, and of ``others`` those Markdown files that have marked places.
 
     Raises:
         FileFormatError: a marked place names nothing that there is.
     """
-    pictures = {name: pictures_of(name, result) for name, result in tables.items()}
-    text = page_text(tables, pictures, Path(os.path.relpath(folder, page.parent)).as_posix())
+    pictures = {name: pictures_of(name, result) for name, result in found.tables.items()}
+    text = page_text(found.tables, pictures, Path(os.path.relpath(folder, page.parent)).as_posix())
     outputs = [_text_output(page, text)]
     for picture in (picture for several in pictures.values() for picture in several):
         holds = partial(_holds, picture.digest)
         outputs.append(Output(page.parent / _PICTURES / picture.file, holds, picture.draw))
     for path in others:
         before = _read(path)
-        after = filled(before, tables, str(path))
+        after = filled(before, found.tables, str(path), found.figures)
         if "<!-- result:" in before or after != before:
             outputs.append(_text_output(path, after))
     return outputs
@@ -149,6 +149,13 @@ def _text_output(path: Path, text: str) -> Output:
 
 def _holds(digest: str, text: str) -> bool:
     return digest in text
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_read(path))
+    except ValueError as error:
+        raise FileFormatError(f"{path} is damaged ({error})") from None
 
 
 def _read(path: Path) -> str:

@@ -8,6 +8,8 @@
     TABLE-BUDGET/ROW/COLUMN/mean      without its deviation; also std, against (the counterpart)
     TABLE-BUDGET/ROW/*                all means of a row, as cells of a table: 0.5 | 0.7 | 0.9
     TABLE-BUDGET/ROW/parameters       also seconds, of all its runs, in words
+    FILE/KEY                          a figure of another JSON file, as a benchmark wrote it; FILE/KEY/KEY inside it,
+                                      and ``*`` for the sum over all that stand there
 
 A row is one of ours; ``paper:ROW`` and ``published:ROW`` are printed ones. Marks in code are left alone.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pointset.errors import FileFormatError, did_you_mean
 from pointset.reports.run_pages.words import duration
@@ -39,13 +41,14 @@ _OF_A_CELL = ("mean", "std", "against")
 _OF_A_ROW = ("parameters", "seconds")
 
 
-def filled(text: str, tables: Mapping[str, TableResult], where: str) -> str:
+def filled(text: str, tables: Mapping[str, TableResult], where: str, figures: Mapping[str, Any] | None = None) -> str:
     """The text with every marked place filled anew.
 
     Args:
         text: of a Markdown file.
         tables: by the names of their files.
         where: the file, for messages.
+        figures: what stands in other JSON files, by their names.
 
     Raises:
         FileFormatError: a mark has no end or no beginning, or names nothing that there is.
@@ -60,7 +63,7 @@ def filled(text: str, tables: Mapping[str, TableResult], where: str) -> str:
         if match["end"] is None:
             raise FileFormatError(f"{where}:{line}: {match['begin']} has no end; expected <!-- /result --> after it")
         try:
-            value = value_at(match["address"], tables)
+            value = value_at(match["address"], tables, figures or {})
         except FileFormatError as error:
             raise FileFormatError(f"{where}:{line}: {error}") from None
         return f"{match['begin']}{value}{match['end']}"
@@ -68,10 +71,12 @@ def filled(text: str, tables: Mapping[str, TableResult], where: str) -> str:
     return _MARK.sub(replaced, text)
 
 
-def value_at(address: str, tables: Mapping[str, TableResult]) -> str:
+def value_at(address: str, tables: Mapping[str, TableResult], figures: Mapping[str, Any]) -> str:
     """What is to stand at an address, as Markdown."""
     name, *parts = address.split("/")
-    result = _chosen(name, tables, f"{address!r}: there is no result", "result")
+    if name in figures:
+        return plain(_figure(figures[name], "/".join(parts), address))
+    result = _chosen(name, {**figures, **tables}, f"{address!r}: there is no result", "result")
     if not parts:
         return f"\n\n{markdown_table(result)}\n\n"
     if len(parts) == 1:
@@ -80,6 +85,28 @@ def value_at(address: str, tables: Mapping[str, TableResult]) -> str:
         row = _row("/".join(parts[:-1]), result, address)
         return " | ".join(plain(_of_cell(row, column, "mean", result)) for column in result.columns)
     return plain(_of_row(parts, result, address))
+
+
+def _figure(content: Any, keys: str, address: str) -> str:
+    value = _at(content, keys, address)
+    if isinstance(value, (Mapping, list)):
+        raise FileFormatError(f"{address!r} is not one figure; expected one of its keys after it: {', '.join(value)}")
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _at(content: Any, keys: str, address: str) -> Any:
+    """A key may itself have slashes, so the longest that there is is taken."""
+    if not keys:
+        return content
+    known: Mapping[str, Any] = content if isinstance(content, Mapping) else {}
+    first, _, rest = keys.partition("/")
+    if first == "*":
+        return sum(_at(each, rest, address) for each in known.values())
+    there = [key for key in known if keys == key or keys.startswith(f"{key}/")]
+    if not there:
+        return _chosen(keys, known, f"{address!r}: there is no figure", "figure")
+    key = max(there, key=len)
+    return _at(known[key], keys[len(key) + 1 :], address)
 
 
 def _of_table(what: str, result: TableResult, address: str) -> str:
