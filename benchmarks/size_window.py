@@ -25,7 +25,7 @@ from pointset.training.recipe_files import read_recipe
 from pointset.training.recipe_overrides import changed
 from result_tables import write_table
 
-SIZES = ((16, 3, 32), (32, 3, 32), (128, 3, 32), (32, 6, 80), (128, 6, 80))  # graphs of a batch, layers, channels
+SIZES = ((16, 3, 32), (32, 3, 32), (128, 3, 32), (32, 6, 80))  # graphs of a batch, layers, channels
 
 
 def batches_of(data: TrainingData, recipe: Recipe, steps: int) -> list[PointBatch]:

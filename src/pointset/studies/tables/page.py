@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import replacing
-from pointset.reports.run_pages.words import duration
-from pointset.studies.tables.rendering.facts import BUDGETS
+from pointset.studies.tables.rendering.facts import BUDGETS, total_time
 from pointset.studies.tables.rendering.markdown import markdown_section, plain
 from pointset.studies.tables.rendering.markers import filled
 from pointset.studies.tables.rendering.pictures import Picture, pictures_of
@@ -102,7 +101,8 @@ def page_text(tables: Mapping[str, TableResult], pictures: Mapping[str, Sequence
         lines = [f"![{plain(one.text)}]({_PICTURES}/{one.file})" for one in pictures[name]]
         blocks.append(f'<a id="{name}"></a>\n\n## {_heading(result)}')
         blocks.append(markdown_section(result, lines).rstrip())
-        blocks.append(f"Every run, with the command that does it alone: [{name}.json]({folder}/{name}.json).")
+        words = "Every run, with the command that does it alone" if any(row.runs for row in result.rows) else "As data"
+        blocks.append(f"{words}: [{name}.json]({folder}/{name}.json).")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -115,7 +115,7 @@ def _overview(tables: Mapping[str, TableResult]) -> str:
             plain(result.paper_table),
             result.budget,
             str(runs),
-            duration(result.seconds),
+            total_time(result),
             plain(result.date),
             "" if result.complete else "runs are missing",
         ]

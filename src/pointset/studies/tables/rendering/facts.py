@@ -29,7 +29,7 @@ def facts_of(result: TableResult) -> list[tuple[str, str]]:
         ("seeds", spans(run.seed for run in runs)),
         ("folds", spans(run.fold for run in runs)),
         ("epochs", spans(run.epochs for run in runs)),
-        ("total time", duration(result.seconds)),
+        ("total time", total_time(result)),
         ("machine", machine_words(result.machine)),
         ("date", result.date),
     ]
@@ -50,6 +50,11 @@ def _costs(runs: tuple[RunRecord, ...]) -> list[str]:
         duration(seconds_of(runs)),
         memory(max(peaks)) if peaks else "–",
     ]
+
+
+def total_time(result: TableResult) -> str:
+    """Of all runs; a dash where none was trained."""
+    return duration(result.seconds or None)
 
 
 def seconds_of(runs: Iterable[RunRecord]) -> float | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pointset.reports.run_pages.headline import Tile
 from pointset.reports.run_pages.pages import rendered
-from pointset.reports.run_pages.words import count, duration
+from pointset.reports.run_pages.words import count
 from pointset.studies.tables.rendering.against import against, counterpart_of
 from pointset.studies.tables.rendering.curves import curve_chart
-from pointset.studies.tables.rendering.facts import COSTS, costs_of, facts_of
+from pointset.studies.tables.rendering.facts import COSTS, costs_of, facts_of, total_time
 from pointset.studies.tables.rendering.markdown import INCOMPLETE
 from pointset.studies.tables.rendering.numbers import counts, shown_cell
 from pointset.studies.tables.rendering.sheet import sheet_of
@@ -55,7 +55,7 @@ def _tiles(result: TableResult) -> list[Tile]:
     row = next((one for one in result.rows if one.source == "ours" and one.cells), None)
     tiles = _score_tiles(row, result) if row is not None else []
     runs = sum(len(one.runs) for one in result.rows if one.source == "ours")
-    tiles.append(Tile("time", duration(result.seconds), f"{count(runs, 'run')} together" if runs else ""))
+    tiles.append(Tile("time", total_time(result), f"{count(runs, 'run')} together" if runs else ""))
     return [*tiles, Tile("measured", result.date, "" if result.complete else "not complete")]
 
 

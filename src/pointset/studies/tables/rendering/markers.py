@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from pointset.errors import FileFormatError, did_you_mean
 from pointset.reports.run_pages.words import duration
 from pointset.studies.tables.rendering.against import compared, counterpart_of
-from pointset.studies.tables.rendering.facts import machine_words, seconds_of
+from pointset.studies.tables.rendering.facts import machine_words, seconds_of, total_time
 from pointset.studies.tables.rendering.markdown import markdown_table, plain
 from pointset.studies.tables.rendering.numbers import MISSING, shown, shown_cell
 from pointset.studies.tables.result import Column, Row, TableResult
@@ -111,7 +111,7 @@ def _at(content: Any, keys: str, address: str) -> Any:
 
 def _of_table(what: str, result: TableResult, address: str) -> str:
     values = {
-        "seconds": duration(result.seconds),
+        "seconds": total_time(result),
         "date": result.date,
         "machine": machine_words(result.machine),
         "runs": str(sum(len(row.runs) for row in result.rows if row.source == "ours")),
