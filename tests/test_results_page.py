@@ -142,6 +142,7 @@ def test_a_marked_place_is_filled_with_the_number_as_shown(address: str, value: 
 
 FIGURES = {
     "speed": {"seconds": 12.2, "graphs": 249456, "1 thread: ours / theirs": 7.75, "share": "24%"},
+    "list": [1, 2],
     "pairs": {"pst": {"Basic": {"separated": 60}, "CFI": {"separated": 3}}},
 }
 
@@ -168,6 +169,9 @@ def test_figures_of_other_files_fill_marks_too(address: str, value: str) -> None
         ("speed/second", "no figure 'second'; did you mean 'seconds'"),
         ("speed/seconds/mean", "no figure 'mean'"),
         ("pairs/pst/Basic", "not one figure; expected one of its keys after it: separated"),
+        ("pairs/pst/*", "adds up numbers; expected a number at each of: Basic, CFI"),
+        ("list", "not one figure; expected one of its keys after it: it has none"),
+        ("list/0", "no figure '0'"),
         ("sped/seconds", "no result 'sped'; did you mean 'speed'"),
     ],
 )

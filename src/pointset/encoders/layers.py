@@ -127,6 +127,10 @@ class VectorBound(nn.Module):
         squares = row_products(v, v).mean(0, keepdim=True)  # (1, B, n)
         return v * (1 + squares / self.reach**2).rsqrt().unsqueeze(-1)
 
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"reach {self.reach:g}"
+
 
 class ScalarBound(nn.Module):
     """Shorten very large scalars: s / √(1 + ℓ²/25), ℓ² the mean of s² over the channels; a factor for each point.

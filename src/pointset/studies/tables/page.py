@@ -46,7 +46,8 @@ def tables_in(folder: Path) -> Found:
         MissingDataError: there is none.
     """
     files = sorted(folder.glob("*.json"))
-    figures = {file.stem: content for file in files if "table" not in (content := _json(file))}
+    contents = {file.stem: _json(file) for file in files}
+    figures = {name: one for name, one in contents.items() if not (isinstance(one, dict) and "table" in one)}
     tables = {file.stem: read_table(file) for file in files if file.stem not in figures}
     if not tables:
         raise MissingDataError(f"there is no result in {folder}; expected *.json. Make some: pointset reproduce TABLE")

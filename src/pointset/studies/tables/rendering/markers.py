@@ -89,8 +89,9 @@ def value_at(address: str, tables: Mapping[str, TableResult], figures: Mapping[s
 
 def _figure(content: Any, keys: str, address: str) -> str:
     value = _at(content, keys, address)
-    if isinstance(value, (Mapping, list)):
-        raise FileFormatError(f"{address!r} is not one figure; expected one of its keys after it: {', '.join(value)}")
+    if not isinstance(value, (str, int, float)):
+        keys = ", ".join(value) if isinstance(value, Mapping) else "it has none"
+        raise FileFormatError(f"{address!r} is not one figure; expected one of its keys after it: {keys}")
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -101,7 +102,10 @@ def _at(content: Any, keys: str, address: str) -> Any:
     known: Mapping[str, Any] = content if isinstance(content, Mapping) else {}
     first, _, rest = keys.partition("/")
     if first == "*":
-        return sum(_at(each, rest, address) for each in known.values())
+        values = [_at(each, rest, address) for each in known.values()]
+        if not all(isinstance(value, (int, float)) for value in values):
+            raise FileFormatError(f"{address!r}: * adds up numbers; expected a number at each of: {', '.join(known)}")
+        return sum(values)
     there = [key for key in known if keys == key or keys.startswith(f"{key}/")]
     if not there:
         return _chosen(keys, known, f"{address!r}: there is no figure", "figure")
