@@ -15,9 +15,11 @@ import typer
 from typer.testing import CliRunner
 
 from pointset.cli import reproduce as reproduce_cli
+from pointset.cli.reproduction_tables import show_plan
 from pointset.errors import SpecError
 from pointset.studies.comparison.cost import Cost
 from pointset.studies.tables.collecting import MISSING
+from pointset.studies.tables.forecasting import Forecast
 from pointset.studies.tables.plan import Choice, planned
 from pointset.studies.tables.records import TableFolder
 from pointset.studies.tables.rendering import read_table
@@ -129,6 +131,19 @@ def test_a_plan_says_what_the_runs_take_and_runs_nothing(table: Path, tmp_path: 
     assert re.search(r"GIN +own +3 of 3 +2 +[\d,]+ +\d\S* \S+ +\d\S* [MG]B", shown.stdout)
     assert "3 runs left, about" in shown.stdout
     assert not folder.exists()
+
+
+def test_what_another_process_finished_meanwhile_is_not_forecast(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = Surroundings(tmp_path / "runs")
+    plan = planned(table_named(table), "small", Choice(models=["pst"], seeds=2, threads=1))
+    runs = TableRuns(plan, where, "tiny", lambda line: None)
+    forecasts: dict[str, Forecast | None] = {run.name: Forecast(60.0, 10**6) for run in runs.left}
+    finish(TableFolder(where.folder), plan.chosen[0])
+    show_plan(runs, forecasts)
+    said = capsys.readouterr().out
+    assert "1 run left, about 1 min on" in said and "cannot be forecast" not in said
 
 
 def test_other_settings_than_a_run_was_begun_with_are_refused(table: Path, tmp_path: Path) -> None:

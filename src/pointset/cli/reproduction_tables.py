@@ -85,17 +85,19 @@ def show_plan(runs: TableRuns, forecasts: Mapping[str, Forecast | None]) -> None
             duration(None if forecast is None else forecast.seconds * len(todo)),
         )
     console.print(table)
-    _print_total(runs, forecasts, len(left))
+    _print_total(spec.kind, forecasts, left)
 
 
-def _print_total(runs: TableRuns, forecasts: Mapping[str, Forecast | None], left: int) -> None:
+def _print_total(kind: str, forecasts: Mapping[str, Forecast | None], left: set[str]) -> None:
+    """Of the runs that are left now: while some were timed, another process may have finished others."""
     console = output_console()
-    known = [one for one in forecasts.values() if one is not None]
-    if runs.plan.spec.kind != "trained":
-        console.print(f"{counted(left, 'model')} to measure", style="bold")
+    if kind != "trained":
+        console.print(f"{counted(len(left), 'model')} to measure", style="bold")
         return
-    unknown = left - len(known)
-    words = f"{counted(left, 'run')} left, about {duration(sum(one.seconds for one in known))} on this machine's CPU"
+    known = [one for name in left if (one := forecasts.get(name)) is not None]
+    unknown = len(left) - len(known)
+    seconds = sum(one.seconds for one in known)
+    words = f"{counted(len(left), 'run')} left, about {duration(seconds)} on this machine's CPU"
     if known:
         words += f", up to {memory(max(one.memory_bytes for one in known))} of memory"
     console.print(words + (f"; {unknown} cannot be forecast" if unknown else ""), style="bold")
