@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from pointset.reports.drawing.style import FAINT, HAIRLINE, INK, PAPER, QUIET
 
@@ -46,6 +46,7 @@ def draw_learning(content: Mapping[str, Any], digest: str) -> str:
     every = [value for row in content["rows"] for curve in row["curves"] for _, value in curve]
     _scale(axes, every, content["low"])
     axes.set_xlabel("epoch", color=QUIET, fontsize=_TEXT)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     direction = "lower" if content["low"] else "higher"
     return _finished(figure, axes, f"{content['score']} ({direction} is better)", digest)
 
