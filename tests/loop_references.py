@@ -132,6 +132,16 @@ def srd_values(eigenvalues: Array, scale: Array) -> Array:
     return result
 
 
+def polynomial_values(eigenvalues: Array, weights: Array, reach: float) -> Array:
+    """f_c(λ) = Σ_k w_ck T_k(2λ/reach − 1), T₀ = 1, T₁ = x, T_k = 2x·T_{k−1} − T_{k−2}, term by term. (r,) → (r, d)."""
+    result = np.zeros((len(eigenvalues), len(weights)))
+    for position, value in enumerate(eigenvalues):
+        for channel, row in enumerate(weights):
+            polynomial = np.polynomial.Chebyshev(row, domain=[0, reach])
+            result[position, channel] = polynomial(value)
+    return result
+
+
 def deep_set_values(eigenvalues: Array, embedding: Function, layers: Sequence[tuple[Function, Function]]) -> Array:
     """The DeepSet over eigenvalues: √λ → embedding → x + mean(MLP_a(x)) ⊙ MLP_b(x), repeated. (r,) → (r, d)."""
     x = [embedding(np.array([math.copysign(math.sqrt(abs(value)), value)])) for value in eigenvalues]

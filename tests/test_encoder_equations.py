@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset import PointModel
-from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, SquareRoot
+from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
 from pointset.encoders.layers import MLP, AffineChannelNorm, ChannelLinear, PairMLP, PointState
 from pointset.encoders.onelayer import OneLayerPST
 from pointset.encoders.presets import PRESETS
@@ -220,6 +221,9 @@ def values_by_loops(function: Any, eigenvalues: Tensor) -> Array:
         return loops.srd_values(array(eigenvalues), array(function.scale))
     if isinstance(function, LearnedFromRoot):
         return values_by_loops(function.root, eigenvalues) + values_by_loops(function.learned, eigenvalues)
+    if isinstance(function, RootAndPolynomials):
+        by_weight = loops.polynomial_values(array(eigenvalues), array(function.weights), function.reach)
+        return np.concatenate([values_by_loops(function.root, eigenvalues), by_weight], axis=1)
     assert isinstance(function, LearnedDeepSet)
     layers: list[Any] = list(function.layers)
     pairs = [(perceptron(layer.pooled), perceptron(layer.own)) for layer in layers]
@@ -227,7 +231,7 @@ def values_by_loops(function: Any, eigenvalues: Tensor) -> Array:
 
 
 @pytest.mark.parametrize("matrix", ["laplacian", "adjacency"])
-@pytest.mark.parametrize("function", [SquareRoot, LearnedDeepSet, LearnedFromRoot])
+@pytest.mark.parametrize("function", [SquareRoot, LearnedDeepSet, LearnedFromRoot, RootAndPolynomials])
 def test_eigenvalue_functions(function: type[nn.Module], matrix: str) -> None:
     torch.manual_seed(0)
     f = function(5).double()
@@ -245,6 +249,18 @@ def test_srd_channels_give_back_the_matrix() -> None:
     q = loops.psrd_coordinates(array(points.eigenvectors), array(f(points.eigenvalues.unsqueeze(0))[:, 0].mT))
     for i, j in itertools.product(range(4), repeat=2):
         assert float(q[i][:, 0] @ q[j][:, 1]) == pytest.approx(float(adjacency[i, j]), abs=1e-13)
+
+
+def test_polynomial_channels_give_powers_of_the_matrix() -> None:
+    """With T₁ alone the inner products are (Z/6 − 1)² on the image of Z: walks of two steps can be read off them."""
+    graph = nx.petersen_graph()
+    points = pointset.to_points(graph)
+    f = RootAndPolynomials(2).double()
+    with torch.no_grad():
+        f.weights.copy_(torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.0]]))
+        v = points.eigenvectors * f(points.eigenvalues.unsqueeze(0))[1]  # (n, r)
+    shifted = nx.laplacian_matrix(graph).toarray() / 6 - np.eye(10)
+    assert_near(v @ v.mT, (shifted @ shifted) - np.full((10, 10), 1 / 10))  # less the kernel, where it is 1
 
 
 # ---- the whole model -------------------------------------------------------------------------------------------------

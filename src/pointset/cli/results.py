@@ -14,6 +14,8 @@ EXAMPLES = """
 [bold]Examples[/bold]
   pointset results                       [dim]results/*.json → docs/results.md, pictures[/dim]
   pointset results --check               [dim]is anything out of date? for CI[/dim]
+  pointset results --keep runs/reproduce/zinc-cpu/zinc-cpu.json
+      [dim]put a table into results/ first; rows that only the one there has stay[/dim]
   pointset results mine -o mine/page.md --readme notes.md
 
 [bold]Numbers in other pages[/bold]
@@ -40,6 +42,15 @@ def results(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; say what is out of date, and end with 1 if anything is.")
     ] = False,
+    keep: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="TABLE.json",
+            help="First put this table into FOLDER, repeatable. Rows of ours that only the one there has stay.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     readme: Annotated[
         list[Path] | None,
         typer.Option(
@@ -57,6 +68,10 @@ def results(
             raise typer.BadParameter(f"got {output}; expected a file that ends in .md", param_hint="--output")
         from pointset.studies.tables.page import outdated, outputs_of, tables_in, write_outputs
 
+        if check and keep:
+            raise typer.BadParameter("--check writes nothing; give one of both", param_hint="--keep")
+        for path in keep or []:
+            _keep(path, folder)
         found = tables_in(folder)
         if found.figures:
             files = ", ".join(f"{folder / name}.json" for name in found.figures)
@@ -73,6 +88,22 @@ def results(
             check_picture_file(output.with_suffix(".svg"))  # matplotlib is there
         write_outputs(old)
         _report(check=False, paths=[one.path for one in old], tables=len(found.tables), files=len(outputs))
+
+
+def _keep(path: Path, folder: Path) -> None:
+    from pointset.studies.tables.keeping import Joined, joined
+    from pointset.studies.tables.rendering import read_table
+    from pointset.studies.tables.rendering.sheet import name_of
+    from pointset.training.json_files import write_json
+
+    new = read_table(path)
+    target = folder / f"{name_of(new)}.json"
+    result, taken, outdated = joined(new, read_table(target)) if target.exists() else Joined(new, [], [])
+    write_json(target, result.model_dump(mode="json"))
+    stay = f"; as it was: {', '.join(taken)}" if taken else ""
+    typer.echo(f"wrote: {target}{stay}")
+    if outdated:
+        say(f"left out, as the table now makes them otherwise: {', '.join(outdated)}", style="yellow")
 
 
 def _pages_beside(output: Path) -> list[Path]:

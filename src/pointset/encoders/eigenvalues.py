@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -80,3 +82,28 @@ class LearnedFromRoot(nn.Module):
         """(B, r) → (d, B, r)."""
         result: Tensor = self.root(eigenvalues) + self.learned(eigenvalues)
         return result
+
+
+class RootAndPolynomials(nn.Module):
+    """PSRD for counting: f(Λ) = a ⊙ √Λ in half of the channels, a learned polynomial of degree 4 in Λ in the others.
+
+    Inner products of the first kind are entries of the matrix, of the second entries of its powers up to the eighth,
+    which are numbers of walks; a projection of both gives any such polynomial. Polynomials are sums of Chebyshev's on
+    [0, ``reach``], where none is larger than 1; beyond, on graphs with larger degrees, they grow.
+    """
+
+    def __init__(self, channels: int, degree: int = 4, reach: float = 12.0):
+        super().__init__()
+        half = channels // 2
+        self.root = SquareRoot(half)
+        self.weights = nn.Parameter(torch.randn(channels - half, degree + 1) / math.sqrt(degree + 1))
+        self.reach = reach
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        x = 2 * eigenvalues / self.reach - 1
+        basis = [torch.ones_like(x), x]
+        while len(basis) < self.weights.shape[1]:
+            basis.append(2 * x * basis[-1] - basis[-2])
+        polynomials = torch.tensordot(self.weights, torch.stack(basis[: self.weights.shape[1]]), dims=1)
+        return torch.cat([self.root(eigenvalues), polynomials])

@@ -86,8 +86,8 @@ class PointModel(nn.Module):
         """A variant of the paper by name.
 
         Args:
-            name: ``pst``, ``pst-released``, ``pst-gc``, ``pst-sum``, ``pst-onelayer``, ``pst-adj``, ``pst-normadj``,
-                ``pst-star``, ``pst-released-star`` or ``psds``.
+            name: ``pst``, ``pst-released``, ``pst-gc``, ``pst-sum``, ``pst-count``, ``pst-onelayer``, ``pst-adj``,
+                ``pst-normadj``, ``pst-star``, ``pst-released-star`` or ``psds``.
             node: node features: ``Categories(28)`` (or 28), ``Categories(119, 5)`` (or (119, 5)), ``Reals(3)``, None.
             edge: edge features, likewise.
             out: number of outputs.

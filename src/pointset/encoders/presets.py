@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, SquareRoot
+from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
 from pointset.encoders.inputs import Coordinates, ReleasedCoordinates
 from pointset.encoders.onelayer import OneLayerPST
 from pointset.encoders.pairs import EdgeWeights, PairWeights, PlainDistances, RadialDistances, ReleasedPairWeights
@@ -43,6 +43,7 @@ PRESETS = {
     ),
     "pst-gc": Preset("SRD coordinates: f is the square root, not learned", function=SquareRoot),
     "pst-sum": Preset("SRD coordinates and plain sums, equation (4) as printed: to count", SummingPST, SquareRoot),
+    "pst-count": Preset("pst-sum with polynomials in the eigenvalues beside √Λ", SummingPST, RootAndPolynomials),
     # Its only attention is to see more than the matrix, so all of f is learned.
     "pst-onelayer": Preset(
         "one attention matrix for all layers, scalars and vectors not mixed", OneLayerPST, LearnedDeepSet

@@ -28,6 +28,7 @@ Preset = Literal[  # the names of pointset.baselines.catalogue, which needs torc
     "pst-released",
     "pst-gc",
     "pst-sum",
+    "pst-count",
     "pst-onelayer",
     "pst-adj",
     "pst-normadj",
