@@ -68,8 +68,8 @@ def test_every_dataset_of_the_paper_has_recipes_for_its_models() -> None:
         assert {row, f"{row}-psds"} <= set(names)
     targets = benchmark_named("qm9").card.target_names
     assert all(f"qm9-{target}{kind}" in names for target in targets for kind in ("", "-psds", "-star"))
-    assert {*OWN, "counting-small", "counting-fast"} <= set(names)
-    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 4
+    assert {*OWN, "counting-small", "counting-fast", "counting-fast-wide"} <= set(names)
+    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 5
 
 
 @pytest.mark.parametrize("name", recipe_names())
