@@ -66,6 +66,13 @@ def test_other_tables_are_not_mixed() -> None:
         joined(measured("gin"), measured("pst", table="qm9"))
 
 
+def test_no_column_is_lost() -> None:
+    """A table that was run for some columns only does not replace one that has all."""
+    more = (*COLUMNS, Column(key="another", title="another"))
+    with pytest.raises(SpecError, match="has the columns another, which the new one lacks"):
+        joined(measured("gin"), measured("pst", "gin", columns=more))
+
+
 def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in ("results", "docs", "first", "second"):

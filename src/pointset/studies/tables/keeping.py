@@ -29,13 +29,19 @@ def joined(new: TableResult, before: TableResult) -> Joined:
     ``new``.
 
     Raises:
-        SpecError: the two are not of one table and budget, or rows would have to be joined of a table that is not
-            shipped, whose settings cannot be looked up.
+        SpecError: the two are not of one table and budget, columns would be lost, or rows would have to be joined of a
+            table that is not shipped, whose settings cannot be looked up.
     """
     if (new.table, new.budget) != (before.table, before.budget):
         raise SpecError(
             f"got a result of {new.table}-{new.budget} to keep beside one of {before.table}-{before.budget}; expected "
             "the same table and budget"
+        )
+    lost = [column.title for column in before.columns if column.key not in {one.key for one in new.columns}]
+    if lost:
+        raise SpecError(
+            f"the result of {new.table}-{new.budget} that is kept has the columns {', '.join(lost)}, which the new one "
+            "lacks; expected them in both. Run the table without --columns, or remove the kept file to begin anew"
         )
     ours = {row.title: row for row in new.rows if row.source == "ours"}
     earlier = [row for row in before.rows if row.source == "ours" and row.title not in ours]
