@@ -143,6 +143,9 @@ def test_a_marked_place_is_filled_with_the_number_as_shown(address: str, value: 
 FIGURES = {
     "speed": {"seconds": 12.2, "graphs": 249456, "1 thread: ours / theirs": 7.75, "share": "24%"},
     "list": [1, 2],
+    "layers": {
+        "layers": [{"name": "layer 1", "accuracy": 0.7436, "by": {"2": 0.99}}, {"name": "points", "accuracy": 1}]
+    },
     "pairs": {"pst": {"Basic": {"separated": 60}, "CFI": {"separated": 3}}},
 }
 
@@ -156,6 +159,10 @@ FIGURES = {
         ("speed/share", "24%"),
         ("pairs/pst/CFI/separated", "3"),
         ("pairs/pst/*/separated", "63"),
+        ("speed/seconds as .3f", "12.200"),
+        ("speed/graphs as .3g", "2.49e+05"),
+        ("layers/layers/layer 1/accuracy as .0%", "74%"),
+        ("layers/layers/layer 1/by/2", "0.99"),
     ],
 )
 def test_figures_of_other_files_fill_marks_too(address: str, value: str) -> None:
@@ -172,6 +179,8 @@ def test_figures_of_other_files_fill_marks_too(address: str, value: str) -> None
         ("pairs/pst/*", "adds up numbers; expected a number at each of: Basic, CFI"),
         ("list", "not one figure; expected one of its keys after it: it has none"),
         ("list/0", "no figure '0'"),
+        ("layers/layers/layer 2/accuracy", "no figure 'layer 2/accuracy'"),
+        ("speed/seconds as .3q", "no format '.3q'; expected one such as .4f"),
         ("sped/seconds", "no result 'sped'; did you mean 'speed'"),
     ],
 )

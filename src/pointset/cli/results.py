@@ -26,7 +26,8 @@ EXAMPLES = """
   Markdown table; …/ROW/parameters or seconds;
   paper:ROW is the paper's row; TABLE-BUDGET/seconds, date, machine or runs;
   TABLE-BUDGET alone is the whole table;
-  FILE/KEY is a figure of another JSON file in the folder.
+  FILE/KEY is a figure of another JSON file in the folder, FILE/KEY as .4f
+  the same with four digits.
 """
 _README = Path("README.md")
 

@@ -9,7 +9,8 @@
     TABLE-BUDGET/ROW/*                all means of a row, as cells of a table: 0.5 | 0.7 | 0.9
     TABLE-BUDGET/ROW/parameters       also seconds, of all its runs, in words
     FILE/KEY                          a figure of another JSON file, as a benchmark wrote it; FILE/KEY/KEY inside it,
-                                      and ``*`` for the sum over all that stand there
+                                      ``*`` for the sum over all that stand there, an entry of a list by its "name"
+    FILE/KEY as .4f                   such a figure by Python's format: 0.0030; also ,.0f or .0%
 
 A row is one of ours; ``paper:ROW`` and ``published:ROW`` are printed ones. Marks in code are left alone.
 """
@@ -88,7 +89,13 @@ def value_at(address: str, tables: Mapping[str, TableResult], figures: Mapping[s
 
 
 def _figure(content: Any, keys: str, address: str) -> str:
+    keys, _, form = keys.partition(" as ")
     value = _at(content, keys, address)
+    if form and isinstance(value, (int, float)):
+        try:
+            return format(value, form)
+        except ValueError:
+            raise FileFormatError(f"{address!r}: no format {form!r}; expected one such as .4f, ,.0f or .0%") from None
     if not isinstance(value, (str, int, float)):
         keys = ", ".join(value) if isinstance(value, Mapping) else "it has none"
         raise FileFormatError(f"{address!r} is not one figure; expected one of its keys after it: {keys}")
@@ -99,7 +106,7 @@ def _at(content: Any, keys: str, address: str) -> Any:
     """A key may itself have slashes, so the longest that there is is taken."""
     if not keys:
         return content
-    known: Mapping[str, Any] = content if isinstance(content, Mapping) else {}
+    known = _by_name(content)
     first, _, rest = keys.partition("/")
     if first == "*":
         values = [_at(each, rest, address) for each in known.values()]
@@ -111,6 +118,13 @@ def _at(content: Any, keys: str, address: str) -> Any:
         return _chosen(keys, known, f"{address!r}: there is no figure", "figure")
     key = max(there, key=len)
     return _at(known[key], keys[len(key) + 1 :], address)
+
+
+def _by_name(content: Any) -> Mapping[str, Any]:
+    """What stands inside: of an object, or of a list of objects that have names."""
+    if isinstance(content, list):
+        return {str(each["name"]): each for each in content if isinstance(each, Mapping) and "name" in each}
+    return content if isinstance(content, Mapping) else {}
 
 
 def _of_table(what: str, result: TableResult, address: str) -> str:
