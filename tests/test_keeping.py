@@ -47,12 +47,25 @@ def test_rows_of_both_stand_in_the_tables_order_and_the_newer_of_two_counts() ->
     assert scores(result) == {"PST": 0.71, "GINE": 0.72} and list(scores(result)) == ["PST", "GINE"]
     assert (taken, outdated) == (["PST"], [])
     assert result.command == "pointset reproduce molhiv --budget cpu" and result.seconds == 120.0
+    assert {row.title: row.note for row in result.rows[1:]} == {"PST": "measured on 2026-11-20", "GINE": ""}
+    again = joined(measured("gin", date="2026-12-02"), result).result
+    assert next(row.note for row in again.rows if row.title == "PST") == "measured on 2026-11-20"
     assert result.date == "2026-12-01" and [row.title for row in result.rows if row.source == "paper"] == ["GIN"]
 
 
 def test_a_table_with_all_rows_replaces_the_other() -> None:
     new = measured("pst", "gin")
     assert joined(new, measured("gin", score=0.1)).result == new
+
+
+def test_a_row_that_is_not_run_yet_takes_nothing_away() -> None:
+    """A table that is collected while some runs are missing shows their rows without numbers."""
+    unfinished = measured("gin", complete=False)
+    empty = Row(title="PST", source="ours", cells={"ogbg-molhiv": Cell(mean=None, note="not run yet")})
+    new = unfinished.model_copy(update={"rows": (empty, *unfinished.rows)})
+    result, taken, _ = joined(new, measured("pst", score=0.75))
+    assert scores(result) == {"PST": 0.75, "GINE": 0.7} and taken == ["PST"] and result.complete
+    assert not joined(new, measured("gin")).result.complete
 
 
 def test_a_row_that_is_made_otherwise_today_does_not_stay() -> None:

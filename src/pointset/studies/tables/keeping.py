@@ -13,6 +13,8 @@ from pointset.studies.tables.spec_files import table_named
 
 _THREADS = re.compile(r" trainer\.threads=\S+")  # changes the time that a run takes, and nothing else
 
+_MEASURED = "measured on"
+
 
 class Joined(NamedTuple):
     """``taken`` and ``outdated``: titles of earlier rows that stay, and of those that the table now makes otherwise."""
@@ -25,8 +27,8 @@ class Joined(NamedTuple):
 def joined(new: TableResult, before: TableResult) -> Joined:
     """``new``, and the rows of ours that only ``before`` has, in the table's own order.
 
-    An earlier row stays only if each of its runs would be made by the same command today. Date and machine are those of
-    ``new``.
+    A row of ``new`` counts if anything of it was measured. An earlier one stays only if each of its runs would be made
+    by the same command today, and gets a note with its date. Date and machine of the table are those of ``new``.
 
     Raises:
         SpecError: the two are not of one table and budget, columns would be lost, or rows would have to be joined of a
@@ -43,25 +45,37 @@ def joined(new: TableResult, before: TableResult) -> Joined:
             f"the result of {new.table}-{new.budget} that is kept has the columns {', '.join(lost)}, which the new one "
             "lacks; expected them in both. Run the table without --columns, or remove the kept file to begin anew"
         )
-    ours = {row.title: row for row in new.rows if row.source == "ours"}
-    earlier = [row for row in before.rows if row.source == "ours" and row.title not in ours]
+    ours = {row.title: row for row in new.rows if row.source == "ours" and _is_measured(row)}
+    earlier = [row for row in before.rows if row.source == "ours" and _is_measured(row) and row.title not in ours]
     if not earlier:
         return Joined(new, [], [])
     plan = planned(table_named(new.table), new.budget)
     taken = [row for row in earlier if _is_current(row, plan)]
-    ours |= {row.title: row for row in taken}
+    ours |= {row.title: _dated(row, before.date, new.date) for row in taken}
     order = {row.title: row.name for row in plan.spec.ours if row.title in ours}
     rows = [ours[title] for title in order]
     names = {run.row.name for run in plan.runs}
+    done = {record.name for row in rows for record in row.runs}
     result = new.model_copy(
         update={
             "rows": (*(row for row in new.rows if row.source != "ours"), *rows),
             "command": table_command(new.table, new.budget, () if set(order.values()) == names else [*order.values()]),
             "seconds": round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3),
-            "complete": new.complete and before.complete,
+            "complete": {run.name for run in plan.runs} <= done,
         }
     )
     return Joined(result, [row.title for row in taken], [row.title for row in earlier if row not in taken])
+
+
+def _is_measured(row: Row) -> bool:
+    return any(cell.mean is not None for cell in row.cells.values())
+
+
+def _dated(row: Row, date: str, today: str) -> Row:
+    """The row with a note of when it was measured, if not on the table's own day; one that has such a note keeps it."""
+    if date == today or _MEASURED in row.note:
+        return row
+    return row.model_copy(update={"note": "; ".join(filter(None, (row.note, f"{_MEASURED} {date}")))})
 
 
 def _is_current(row: Row, plan: TablePlan) -> bool:
