@@ -13,7 +13,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData, InMemoryDataset
@@ -154,6 +154,7 @@ def test_any_graph_survives_sparse6(tmp_path_factory: pytest.TempPathFactory, gr
 
 
 @settings(max_examples=40)
+@example(graphs=[nx.path_graph(2), nx.path_graph(3)], names=["a\rb", "c\nd", ""])
 @given(
     graphs=st.lists(networks(loops=True, weights=True), min_size=1, max_size=3),
     names=st.lists(st.text(max_size=8), min_size=3, max_size=3),

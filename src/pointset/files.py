@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -35,6 +37,18 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
+    """The rows as CSV, each with a line feed at its end.
+
+    ``csv.writer`` quotes only those ends of lines that it writes itself: with a line feed as its end, a carriage return
+    inside of a cell would go out bare, and be the end of a line for whoever reads it.
+    """
+    for row in rows:
+        line = io.StringIO(newline="")
+        csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+        yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def try_lock(file: IO[Any]) -> bool:

@@ -19,6 +19,7 @@ from pointset.datasets.graph_files.columns import numbered_columns, rows_of
 from pointset.datasets.graph_files.edge_rows import EdgeRows
 from pointset.datasets.graph_files.records import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError
+from pointset.files import csv_lines
 from pointset.points.graphs import Graph
 
 
@@ -132,12 +133,10 @@ def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
     several = len(graphs) != 1
     header = ["graph"] * several + ["source", "target"] + ["weight"] * weighted
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header + [f"edge_attr{column}" for column in range(width)])
+        file.writelines(csv_lines([header + [f"edge_attr{column}" for column in range(width)]]))
         for label, graph, edge_attr in zip(labels, graphs, features, strict=True):
-            for cells in _rows(graph, edge_attr, weighted):
-                row = [label] * several + cells
-                writer.writerow(row + [""] * (len(header) + width - len(row)))
+            rows = ([label] * several + cells for cells in _rows(graph, edge_attr, weighted))
+            file.writelines(csv_lines(row + [""] * (len(header) + width - len(row)) for row in rows))
 
 
 def _rows(graph: Graph, edge_attr: list[list[str]], weighted: bool) -> Iterator[list[str]]:

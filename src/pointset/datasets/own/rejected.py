@@ -5,7 +5,6 @@ A few bad rows are normal in tables that people made; many mean that the file wa
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pointset.datasets.own.csv_rows import LONGEST_CELL, CsvFile
 from pointset.errors import FileFormatError, SpecError
-from pointset.files import replacing
+from pointset.files import csv_lines, replacing
 
 MOST_REJECTED = 0.10  # share of the rows
 NO_TARGET = "no target"  # the kind of rows that are not wrong: a table of several tasks has them everywhere
@@ -129,12 +128,13 @@ def write_rejected(
         replacing(target) as temporary,
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
     ):
-        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        rows: Iterable[Iterable[object]]
         if source is not None:
-            writer.writerows(_original_rows(source, {one.row: one.reason for one in rejected}))
-            return
-        writer.writerow(("place", "row", "reason", "content"))
-        writer.writerows((one.place, one.row, one.reason, one.content) for one in rejected)
+            rows = _original_rows(source, {one.row: one.reason for one in rejected})
+        else:
+            each = ((one.place, one.row, one.reason, one.content) for one in rejected)
+            rows = [("place", "row", "reason", "content"), *each]
+        file.writelines(csv_lines(rows, delimiter))
 
 
 def _original_rows(table: CsvFile, reasons: dict[int, str]) -> Iterator[list[str]]:
