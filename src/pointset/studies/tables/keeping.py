@@ -12,7 +12,6 @@ from pointset.studies.tables.result import Row, TableResult
 from pointset.studies.tables.spec_files import table_named
 
 _THREADS = re.compile(r" trainer\.threads=\S+")  # changes the time that a run takes, and nothing else
-
 _MEASURED = "measured on"
 
 
