@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 from common import machine, report
-from pointset.datasets.graph_pairs import EdgeList, GraphPair, load_pairs
+from pointset.datasets.benchmarks.brec import EdgeList, GraphPair, load_pairs
 from pointset.encoders.model import PointModel
-from pointset.studies.brec.contestants import contestant_named, sharpened
-from pointset.studies.refinement import refine_pairs
+from pointset.paper.refinement import refine_pairs
+from pointset.paper.siamese import contestant_named, sharpened
 
 GAINS = ((1.0, 1.0, 3.0), (3.5, 3.0, 3.0), (3.5, 1.0, 10.0), (3.5, 3.0, 10.0), (6.0, 3.0, 10.0))  # the first as shipped
 SEEDS = range(2)

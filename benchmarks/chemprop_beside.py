@@ -22,9 +22,9 @@ from rdkit import Chem, rdBase
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from pointset.datasets.dataset import Dataset
-from pointset.studies.tables.plan import Choice, PlannedRun, planned
-from pointset.studies.tables.result import Cell, Column, Row
-from pointset.studies.tables.spec_files import table_named
+from pointset.paper.tables.plan import Choice, PlannedRun, planned
+from pointset.paper.tables.result import Cell, Column, Row
+from pointset.paper.tables.spec import table_named
 from pointset.training.data import load_data
 from result_tables import write_table
 

@@ -24,11 +24,10 @@ from torch import Tensor, nn
 import pointset
 from common import machine, report
 from pointset.datasets import Dataset, load
-from pointset.datasets.scale import TargetScale
+from pointset.datasets.dataset import TargetScale
 from pointset.encoders import layers as parts
 from pointset.encoders import pst
-from pointset.encoders.eigenvalues import LearnedDeepSet
-from pointset.encoders.inputs import ReleasedCoordinates
+from pointset.encoders.coordinates import LearnedDeepSet, ReleasedCoordinates
 from pointset.encoders.layers import PointState, VectorNorm
 from pointset.encoders.pst import PST
 from pointset.points.graphs import Integers

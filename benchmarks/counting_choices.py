@@ -22,14 +22,13 @@ from unittest import mock
 import torch
 
 import pointset
-from pointset.encoders import summing
+from pointset.encoders import pst as summing
 from pointset.encoders.layers import ChannelNorm, VectorNorm
-from pointset.encoders.summing import SummingPSTLayer
-from pointset.studies.tables.rendering import read_table
-from pointset.studies.tables.result import Cell, Column, Row
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe
-from pointset.training.recipe_overrides import changed
+from pointset.encoders.pst import SummingPSTLayer
+from pointset.paper.tables.formats import read_table
+from pointset.paper.tables.result import Cell, Column, Row
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import changed, read_recipe
 from result_tables import write_table
 
 Keys = dict[str, Any]

@@ -35,8 +35,8 @@ print(json.dumps([imported - start, time.perf_counter() - imported, len(dataset)
 COUNTS = """
 import json, time
 import torch
-from pointset.datasets.counting.generator import counting_graphs
-from pointset.datasets.counting.substructures import count_many
+from pointset.datasets.benchmarks.counting import counting_graphs
+from pointset.datasets.counting import count_many
 torch.set_num_threads(1)
 graphs = counting_graphs(0)
 start = time.perf_counter()

@@ -44,7 +44,7 @@ from torch.nn.functional import l1_loss
 import pointset
 from common import machine, report
 from padded_reference import PaddedBatch, eigenpairs, pad, reference_of
-from pointset.encoders import execution
+from pointset.encoders import model as execution
 from pointset.points.graphs import Features, Graph
 
 ATOM_TYPES, BOND_TYPES = 28, 3

@@ -25,15 +25,15 @@ import torch
 import pointset
 from common import machine, report
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.molecules.smiles_table import OGB_FEATURES
+from pointset.datasets.molecules.many import OGB_FEATURES
 from pointset.training.bundle import write_bundle
 
 # The command, then the peak memory of itself and of its largest worker in kB.
 PROGRAM = """
 import resource, sys
 from pathlib import Path
-from pointset.cli.prediction_run import answer_rows
-from pointset.training.prediction.question import Question
+from pointset.cli.predict import answer_rows
+from pointset.prediction.stream import Question
 run, table, output, workers = sys.argv[1:]
 question = Question(table, workers=None if workers == "None" else int(workers))
 answer_rows(Path(run), question, Path(output), device="cpu", overwrite=False, restart=False, quiet=True)

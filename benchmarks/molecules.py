@@ -25,7 +25,7 @@ from torch_geometric.utils import to_undirected
 import pointset
 from common import machine, report
 from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, read_many, read_zinc_molecule
-from pointset.datasets.molecules.penalized_logp import penalized_logp
+from pointset.datasets.molecules.zinc import penalized_logp
 
 
 def smiles_in(path: Path) -> list[str]:

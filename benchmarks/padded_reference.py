@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from pointset import Categories, PointModel
-from pointset.encoders.released import ReleasedLayer
+from pointset.encoders.pst import ReleasedLayer
 from pointset.points.graphs import Graph
 
 ZERO_BELOW = 1e-4  # eigenvalues of smaller magnitude are masked

@@ -13,8 +13,8 @@ import argparse
 import time
 from pathlib import Path
 
-from pointset.studies.comparison import Growth, growth
-from pointset.studies.tables.result import Cell, Column, Row
+from pointset.paper.cost import Growth, growth
+from pointset.paper.tables.result import Cell, Column, Row
 from result_tables import write_table
 
 MODELS = ("pst", "psds", "ppgn", "graphormer", "gps", "gin")

@@ -8,8 +8,8 @@ from datetime import date
 from pathlib import Path
 
 from pointset.files import replacing
-from pointset.studies.tables.result import Column, Row, TableResult
-from pointset.training.environment import machine_kind
+from pointset.paper.tables.result import Column, Row, TableResult
+from pointset.runs.result import machine_kind
 
 
 def write_table(

@@ -17,12 +17,11 @@ from pathlib import Path
 import torch
 
 from pointset.encoders.batch import PointBatch, collate
-from pointset.studies.tables.result import Cell, Column, Row
+from pointset.paper.tables.result import Cell, Column, Row
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import changed, read_recipe
 from pointset.training.batches import training_batches
 from pointset.training.data import TrainingData, build_model, load_data
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe
-from pointset.training.recipe_overrides import changed
 from result_tables import write_table
 
 SIZES = ((16, 3, 32), (32, 3, 32), (128, 3, 32), (32, 6, 80))  # graphs of a batch, layers, channels

@@ -21,14 +21,15 @@ from unittest import mock
 import torch
 from torch import nn
 
-from pointset.encoders import pst, released
+from pointset.encoders import pst
+from pointset.encoders import pst as released
 from pointset.encoders.layers import ChannelLinear, ChannelNorm, PairMLP, VectorBound, VectorNorm
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
-from pointset.studies.tables.result import Cell, Column, Row
+from pointset.paper.tables.result import Cell, Column, Row
+from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, build_model, load_data
 from pointset.training.losses import loss_for
-from pointset.training.recipe_files import read_recipe
 from result_tables import write_table
 
 GRAPHS = 128

@@ -25,13 +25,13 @@ import torch
 from common import machine, report
 from pointset.encoders.loader import PointLoader
 from pointset.errors import MissingDataError
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, build_model, load_data
 from pointset.training.devices import make_fabric, thread_count
-from pointset.training.fitting import Fitting
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe
-from pointset.training.run_folder import RunFolder
-from pointset.training.watching import watcher_for
+from pointset.training.loop import Fitting
+from pointset.training.progress import watcher_for
 
 SECONDS_BETWEEN_CHECKPOINTS = 60.0
 

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 import pointset
+from pointset.paper.families import rook, shrikhande
 from pointset.points.matrices import MATRICES
-from pointset.reports.picture import draw_points
-from pointset.studies.families import rook, shrikhande
+from pointset.reports.pictures import draw_points
 
 Graph: TypeAlias = "nx.Graph[Any]"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pointset.datasets.molecules.molecule import Molecule
+from pointset.datasets.molecules.parsing import Molecule
 from pointset.datasets.molecules.reader import MoleculeReader
 
 

@@ -15,8 +15,8 @@ from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from pointset.studies import families
-from pointset.studies.theorems import small_graphs
+from pointset.paper import families
+from pointset.paper.theorems import statement as small_graphs
 
 MATRIX_NAMES = ("laplacian", "adjacency", "normalized_adjacency", "augmented")
 ATLAS_UP_TO_6: list[nx.Graph[int]] = [graph for graph in graph_atlas_g() if len(graph) <= 6]

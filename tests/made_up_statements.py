@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pointset.studies.statement import Finding, Statement, holds_if
+from pointset.paper.theorems.statement import Finding, Statement, holds_if
 
 
 def true_check() -> Finding:

@@ -8,7 +8,7 @@ import torch
 
 from pointset import PointModel
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.molecules.smiles_table import OGB_FEATURES
+from pointset.datasets.molecules.many import OGB_FEATURES
 
 CLASSES = ("red", "green", "blue")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pointset.studies.tables.plan import PlannedRun
-from pointset.studies.tables.records import TableFolder
-from pointset.training.json_files import write_json
+from pointset.files import write_json
+from pointset.paper.tables.collecting import TableFolder
+from pointset.paper.tables.plan import PlannedRun
 from tests.small_training import edge_counts, write_graphs
 
 TABLE = """

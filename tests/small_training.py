@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from pointset.training.recipe import Recipe
+from pointset.runs.recipe import Recipe
 
 GRAPHS = 40
 
@@ -52,6 +52,6 @@ def small_recipe(folder: Path, **changes: Any) -> Recipe:
 
 def changed(recipe: Recipe, **changes: Any) -> Recipe:
     """The recipe with other values."""
-    from pointset.training.recipe_overrides import changed as by_dotted_key
+    from pointset.runs.recipe_files import changed as by_dotted_key
 
     return by_dotted_key(recipe, {key.replace("__", "."): value for key, value in changes.items()})

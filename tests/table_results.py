@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pointset.studies.tables.result import Cell, Column, Row, RunRecord, TableResult
+from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
 
 SUBSTRUCTURES = ("2-path", "3-path", "3-cycle", "4-cycle", "TT")
 NASTY = "50% of A&B_c #1 ± {x} $y$ \\z ~ ^ <b>|"

@@ -18,17 +18,22 @@ import scipy.stats
 import torch
 from torch import Tensor, nn
 
-from pointset.datasets.graph_pairs import EdgeList, GraphPair, load_pairs
+from pointset.datasets.benchmarks.brec import EdgeList, GraphPair, load_pairs
 from pointset.errors import FileFormatError, MemoryForecastError, SpecError
-from pointset.studies import families
-from pointset.studies.brec import running
-from pointset.studies.brec.contestants import Contestant, contestant_named
-from pointset.studies.brec.invariants import INVARIANTS, compare_exactly
-from pointset.studies.brec.outcome import Outcome
-from pointset.studies.brec.paired_test import COPIES, ROW, THRESHOLD, t_squared
-from pointset.studies.brec.running import run
-from pointset.studies.brec.siamese import Settings, compare
-from pointset.studies.brec.summary import PUBLISHED, grouped, summarised, total
+from pointset.paper import brec as running
+from pointset.paper import families
+from pointset.paper.brec import INVARIANTS, PUBLISHED, compare_exactly, grouped, run, summarised, total
+from pointset.paper.siamese import (
+    COPIES,
+    ROW,
+    THRESHOLD,
+    Contestant,
+    Outcome,
+    Settings,
+    compare,
+    contestant_named,
+    t_squared,
+)
 
 QUICK = Settings(channels=8, layers=2, beginnings=2)
 
@@ -261,7 +266,7 @@ class TestManyPairs:
     def test_killed_and_taken_up_again(self, tmp_path: Path) -> None:
         code = (
             "from tests.test_brec import PAIRS, QUICK\nfrom pathlib import Path\n"
-            "from pointset.studies.brec.running import run\n"
+            "from pointset.paper.brec import run\n"
             f"run('pst', PAIRS, Path({str(tmp_path)!r}), QUICK, workers=1)"
         )
         environment = os.environ | {"OMP_NUM_THREADS": "1"}

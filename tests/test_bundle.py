@@ -21,12 +21,11 @@ from safetensors.torch import load, save
 
 from pointset import Categories, PointModel, Reals, collate, to_points
 from pointset.datasets.card import Card, Level, Task
-from pointset.datasets.scale import TargetScale
+from pointset.datasets.dataset import TargetScale
 from pointset.encoders.presets import PRESETS
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
 from pointset.training import bundle, bundle_files
-from pointset.training.bundle import read_bundle, write_bundle
-from pointset.training.bundle_content import Place, spec_as_plain, spec_from
+from pointset.training.bundle import Place, read_bundle, spec_as_plain, spec_from, write_bundle
 from tests.small_models import card_of, model_of, molecule_card
 
 SCALE = TargetScale(torch.tensor([0.1 + 0.2]), torch.tensor([1 / 3], dtype=torch.float64))
@@ -177,7 +176,7 @@ def test_loading_leaves_the_generator_alone(written: Path) -> None:
 def test_a_fresh_process_loads_only_what_it_needs(written: Path) -> None:
     program = (
         "import sys, pointset\n"
-        "from pointset.training.predictor import load\n"
+        "from pointset.prediction.predictor import load\n"
         f"print(load({str(written)!r}).target_names)\n"
         "heavy = {'torch_geometric', 'lightning', 'pydantic', 'rdkit', 'networkx', 'torch._dynamo', 'pandas'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"

@@ -17,13 +17,12 @@ import torch
 from torch_geometric.data import Data
 
 import pointset
-from pointset.cli.inspection_table import multiplicities_text
-from pointset.cli.messages import counted, size_text
-from pointset.cli.options import MatrixName
-from pointset.datasets.graph_facts import facts_of
+from pointset.cli.console import MatrixName, counted, size_text
+from pointset.cli.inspect import multiplicities_text
 from pointset.datasets.graph_files import read_graph_file, write_graph_file
+from pointset.datasets.statistics import facts_of
+from pointset.machine import training_bytes
 from pointset.points.matrices import MATRICES
-from pointset.points.memory import training_bytes
 from pointset.points.point_files import read_points
 from tests.command_line import invoke
 
@@ -374,7 +373,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_behind(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, time\n"
         "from pointset.cli.main import run\n"
-        "from pointset.points import point_file_writer\n"
+        "from pointset.points import point_files as point_file_writer\n"
         "def interrupted(tensors, path, metadata):\n"
         "    path.write_bytes(b'half a file')\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

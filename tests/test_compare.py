@@ -12,15 +12,22 @@ import pytest
 from pointset.baselines.catalogue import PEERS
 from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
+from pointset.paper import comparison as comparing
+from pointset.paper.comparison import (
+    Comparison,
+    Contender,
+    Training,
+    compare,
+    count_parameters,
+    matched,
+    read_comparison,
+)
+from pointset.paper.processes import in_words
 from pointset.reports.comparison_pictures import compose_comparison
-from pointset.studies.comparison import Comparison, compare, comparing, matched
-from pointset.studies.comparison.matching import count_parameters
-from pointset.studies.comparison.own_process import in_words
-from pointset.studies.comparison.records import Contender, Training, read_comparison
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Recipe
 from pointset.training.data import load_data
-from pointset.training.recipe import Recipe
 from pointset.training.run import train
-from pointset.training.run_folder import RunFolder
 from tests.small_training import changed, edge_counts, write_graphs
 
 

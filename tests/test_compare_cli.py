@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from pointset.baselines.catalogue import model_names
 from pointset.cli.compare import compare
-from pointset.studies.comparison import comparing, cost
-from pointset.studies.comparison.cost import Cost
-from pointset.training.recipe import Recipe
+from pointset.paper import comparison as comparing
+from pointset.paper import cost
+from pointset.paper.cost import Cost
+from pointset.runs.recipe import Recipe
 from pointset.training.run import train
 from tests import command_line
 

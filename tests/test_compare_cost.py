@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from pointset.errors import MissingDataError, SpecError
-from pointset.process_memory import forget_peak, peak_bytes, resident_bytes
-from pointset.studies.comparison import cost, growing, growth, measure_cost
-from pointset.studies.comparison.growing import fitted_exponent
-from pointset.studies.comparison.growing_steps import random_batch
-from pointset.studies.comparison.own_process import OwnProcess, own_processes
-from pointset.studies.comparison.stopwatch import Ready, Timed
-from pointset.training.recipe import Recipe
+from pointset.machine import forget_peak, peak_bytes, resident_bytes
+from pointset.paper import cost
+from pointset.paper import cost as growing
+from pointset.paper.cost import Ready, Timed, fitted_exponent, growth, measure_cost, random_batch
+from pointset.paper.processes import OwnProcess, own_processes
+from pointset.runs.recipe import Recipe
 from tests.small_training import changed, edge_counts, write_graphs
 
 Answer = Callable[[str, tuple[Any, ...]], Any]  # of a process to the call of a function by this name
@@ -136,7 +135,7 @@ def test_the_peak_is_forgotten_when_asked_to(monkeypatch: pytest.MonkeyPatch) ->
     del held
     forget_peak()
     assert peak_bytes() < before + 32_000_000
-    monkeypatch.setattr("pointset.process_memory._RESET", Path("/proc/self"))  # cannot be written to
+    monkeypatch.setattr("pointset.machine._RESET", Path("/proc/self"))  # cannot be written to
     forget_peak()
 
 

@@ -18,16 +18,11 @@ from hypothesis import strategies as st
 from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 
-from pointset.datasets.counting import (
-    SUBSTRUCTURES,
-    count_many,
-    count_substructures,
-    counting_graphs,
-    cycle_counts,
-    path_matrix,
-    paths,
-    substructures,
-)
+from pointset.datasets import counting as paths
+from pointset.datasets import counting as substructures
+from pointset.datasets.benchmarks.counting import counting_graphs
+from pointset.datasets.counting import SUBSTRUCTURES, count_many, count_substructures
+from pointset.datasets.counting_formulas import cycle_counts, path_matrix
 from pointset.errors import GraphError, MemoryForecastError
 from tests.graph_strategies import adjacency_matrices, relabelled
 

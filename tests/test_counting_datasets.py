@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pointset import datasets
-from pointset.datasets.counting.substructures import SUBSTRUCTURES, count_substructures
+from pointset.datasets.counting import SUBSTRUCTURES, count_substructures
 from pointset.datasets.verification import verify
 from pointset.errors import FileFormatError, SpecError
 

@@ -16,12 +16,7 @@ from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 
 from pointset.datasets.counting import count_many
-from pointset.datasets.counting.formulas import (
-    cycle_counts,
-    path_matrix,
-    printed_cycle_counts,
-    printed_path_matrix,
-)
+from pointset.datasets.counting_formulas import cycle_counts, path_matrix, printed_cycle_counts, printed_path_matrix
 from pointset.errors import GraphError, MatrixError
 from tests.graph_strategies import adjacency_matrices
 from tests.test_counting import embedded, maps_to, path_pattern

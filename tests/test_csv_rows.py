@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointset.datasets.own.csv_rows import LONGEST_CELL, MOST_LINES, CsvFile, Row
-from pointset.datasets.own.text_lines import LONGEST_LINE
+from pointset.datasets.own.csv_rows import LONGEST_CELL, LONGEST_LINE, MOST_LINES, CsvFile, Row
 from pointset.errors import FileFormatError, MissingDataError, PointsetError
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pointset import PointLoader
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.dataset import Dataset, Provenance
-from pointset.datasets.scale import TargetScale
+from pointset.datasets.dataset import Dataset, Provenance, TargetScale
 from pointset.datasets.table import Array, GraphTable, joined_parts
 from pointset.errors import SpecError
 from pointset.specs import Categories

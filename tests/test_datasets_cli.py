@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pointset.cli.dataset_portraits import chosen_graphs
-from pointset.cli.dataset_words import category_names, metric_in_words, number, short_name, task_in_words
+from pointset.cli.datasets_show import category_names, chosen_graphs, metric_in_words, number, short_name, task_in_words
 from pointset.cli.main import app
-from pointset.datasets import catalogue
+from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.columns import ATOM_COLUMNS, BOND_COLUMNS
-from pointset.datasets.molecules.smiles_table import EDGE_LABELS, NODE_LABELS
+from pointset.datasets.molecules.features import ATOM_COLUMNS, BOND_COLUMNS
+from pointset.datasets.molecules.many import EDGE_LABELS, NODE_LABELS
 from pointset.datasets.sources import Benchmark, Download
 from pointset.specs import Categories
 from tests import command_line
@@ -368,7 +367,7 @@ def test_help_does_not_ask_for_values_of_flags(command: str) -> None:
                          ids=["help", "list", "card"])  # fmt: skip
 def test_torch_is_not_waited_for(arguments: list[str]) -> None:
     program = (
-        "import sys\nfrom pointset.datasets import catalogue\nfrom tests.small_benchmarks import KINDS\n"
+        "import sys\nfrom pointset.datasets import loading as catalogue\nfrom tests.small_benchmarks import KINDS\n"
         "from pointset.cli.main import app\ncatalogue.BENCHMARKS = KINDS\n"
         f"try:\n    app({arguments!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "heavy = {'torch', 'scipy', 'torch_geometric', 'rdkit', 'pandas', 'matplotlib'} & set(sys.modules)\n"

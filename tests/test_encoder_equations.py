@@ -16,15 +16,21 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset import PointModel
-from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
-from pointset.encoders.layers import MLP, AffineChannelNorm, ChannelLinear, PairMLP, PointState
-from pointset.encoders.onelayer import OneLayerPST
+from pointset.encoders.coordinates import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
+from pointset.encoders.layers import MLP, AffineChannelNorm, ChannelLinear, PairMLP, PointState, Pooling, pooled
 from pointset.encoders.presets import PRESETS
 from pointset.encoders.psds import PSDS, PSDSLayer
-from pointset.encoders.pst import PST, PointAttention, PSTLayer
-from pointset.encoders.readout import Pooling, pooled
-from pointset.encoders.released import Gate, ReleasedLayer, ReleasedPST
-from pointset.encoders.summing import SummingPST, SummingPSTLayer
+from pointset.encoders.pst import (
+    PST,
+    Gate,
+    OneLayerPST,
+    PointAttention,
+    PSTLayer,
+    ReleasedLayer,
+    ReleasedPST,
+    SummingPST,
+    SummingPSTLayer,
+)
 from tests import loop_references as loops
 from tests.loop_references import Array, Function, Points
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import pointset
-from pointset.encoders import execution
+from pointset.encoders import model as execution
 from pointset.encoders.presets import PRESETS
 
 GRAPHS = [nx.cycle_graph(5), nx.path_graph(7), nx.petersen_graph()]

@@ -13,12 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from pointset.errors import FileFormatError
-from pointset.reports.express.brec_page import compose_brec
-from pointset.reports.express.counting_page import compose_counting
-from pointset.reports.express.distances_page import compose_distances
-from pointset.reports.express.page import broken, width_of
-from pointset.reports.express.theorems_page import compose_theorems
-from pointset.reports.express_pictures import draw_brec, draw_counting, draw_distances, draw_theorems
+from pointset.reports.express import compose_brec, compose_counting, compose_distances, compose_theorems
+from pointset.reports.page import broken, width_of
+from pointset.reports.pictures import draw_brec, draw_counting, draw_distances, draw_theorems
 
 LONG = "Every pair of the 1,253 graphs with at most seven nodes was compared, and $Q_i$ was no mathematics. " * 5
 MODELS = ["pst", "psds", "gin", "1-wl", "3-wl", "inner products of the Laplacian's coordinates", "a", "b", "c", "d"]

@@ -18,9 +18,9 @@ from rich.console import Console
 
 from pointset.cli import console
 from pointset.errors import SpecError
-from pointset.studies.statement import Statement, named
-from pointset.studies.theorems import catalogue
-from pointset.studies.theorems.catalogue import all_statements
+from pointset.paper.theorems import check as catalogue
+from pointset.paper.theorems.check import all_statements
+from pointset.paper.theorems.statement import Statement, named
 from tests import command_line
 from tests.made_up_statements import DYING, ENDLESS, FALSE, RAISING, SLOW, THREADS, TRUE, UNSENDABLE
 
@@ -133,7 +133,7 @@ def test_workers_are_checked_and_nothing_gives_nothing() -> None:
 
 def test_ctrl_c_ends_all_processes_at_once_and_in_silence(tmp_path: Path) -> None:
     program = (
-        "from pointset.studies.theorems import catalogue; from tests.made_up_statements import ENDLESS; "
+        "from pointset.paper.theorems import check as catalogue; from tests.made_up_statements import ENDLESS; "
         "catalogue.all_statements = lambda: ENDLESS; from pointset.cli.main import run; run()"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}

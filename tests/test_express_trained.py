@@ -17,25 +17,21 @@ from typer.testing import CliRunner
 
 from pointset import Categories, PointModel
 from pointset.cli.main import app
+from pointset.datasets.benchmarks.counting import counting_graphs
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.catalogue import benchmark_named
-from pointset.datasets.counting import SUBSTRUCTURES, count_many, counting_graphs
+from pointset.datasets.counting import SUBSTRUCTURES, count_many
 from pointset.datasets.dataset import Dataset, Provenance
+from pointset.datasets.loading import benchmark_named
 from pointset.datasets.table import GraphTable
 from pointset.encoders.presets import PRESETS
 from pointset.errors import MissingDataError, SpecError
+from pointset.paper.trained_counting import bare, count_errors, count_fresh, counting_families, mixed_graphs
+from pointset.paper.trained_distances import CLASSES, joined, measure_distances, pair_features, probe, truths_of
 from pointset.points.inputs import read_graph, read_graphs
-from pointset.studies.trained.counting import count_errors, count_fresh
-from pointset.studies.trained.distances import measure_distances
-from pointset.studies.trained.fresh_graphs import counting_families, mixed_graphs
-from pointset.studies.trained.pair_features import pair_features
-from pointset.studies.trained.pair_truths import CLASSES, joined, truths_of
-from pointset.studies.trained.probes import probe
-from pointset.studies.trained.run_data import bare
+from pointset.prediction.evaluation import evaluate
+from pointset.prediction.predictor import Predictor, load
+from pointset.runs.recipe import Recipe
 from pointset.training.bundle import write_bundle
-from pointset.training.evaluating import evaluate
-from pointset.training.predictor import Predictor, load
-from pointset.training.recipe import Recipe
 from pointset.training.run import train
 from tests.card_data import dataset_like
 

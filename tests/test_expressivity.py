@@ -27,7 +27,7 @@ from torch_geometric.data import Data
 import pointset
 from pointset import PointModel
 from pointset.encoders.presets import PRESETS
-from pointset.studies.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
+from pointset.paper.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
 from tests.graph_strategies import binary_adjacency, relabelled, with_features
 
 SEPARATED, SAME = 1e-6, 1e-10

@@ -11,8 +11,8 @@ import pytest
 
 from pointset import is_same_graph
 from pointset.errors import GraphError, SpecError
-from pointset.studies import families
-from pointset.studies.families import FAMILIES, cfi, marked, parameters, strongly_regular
+from pointset.paper import families
+from pointset.paper.families import FAMILIES, cfi, marked, parameters, strongly_regular
 
 STRONGLY_REGULAR = {
     "rook 2": (families.rook(2), (4, 2, 0, 2)),

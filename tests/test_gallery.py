@@ -20,10 +20,9 @@ from rich.text import Text
 from pointset.errors import FileFormatError, GraphError, MissingExtraError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
-from pointset.reports.drawing.gallery_page import compose_gallery
-from pointset.reports.drawing.node_colours import SCALE, as_hex, coloured, scale_colours
-from pointset.reports.gallery import draw_gallery
-from pointset.reports.portraits import Legend, Portrait, positions_of
+from pointset.reports.gallery import compose_gallery
+from pointset.reports.palette import SCALE, Legend, Portrait, as_hex, coloured, positions_of, scale_colours
+from pointset.reports.pictures import draw_gallery
 from pointset.reports.terminal_drawing import draw, drawn_side_by_side
 
 

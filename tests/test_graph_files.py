@@ -20,9 +20,9 @@ from torch_geometric.data import Data, HeteroData, InMemoryDataset
 
 from pointset import PointSet, to_points
 from pointset.datasets.graph_files import GraphRecord, read_graph_file, screening, write_graph_file
+from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.graph_files.graph6 import graph_of_line, line_of_graph
 from pointset.datasets.graph_files.screening import screen, solve
-from pointset.datasets.graph_formats import FORMATS
 from pointset.errors import FileFormatError, RankError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pointset.datasets.graph_pairs import CATEGORIES, NUM_PAIRS, load_pairs
+from pointset.datasets.benchmarks.brec import CATEGORIES, NUM_PAIRS, load_pairs
 from pointset.errors import FileFormatError, MissingDataError
 
 HEXAGON, TRIANGLES = b"EhEG", b"EwCW"  # graph6

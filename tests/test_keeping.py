@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from pointset.cli.results import results
 from pointset.errors import SpecError
-from pointset.studies.tables.keeping import joined
-from pointset.studies.tables.plan import planned
-from pointset.studies.tables.rendering import read_table, written
-from pointset.studies.tables.result import Cell, Column, Row, RunRecord, TableResult
-from pointset.studies.tables.spec_files import table_named
+from pointset.paper.tables.collecting import joined
+from pointset.paper.tables.formats import read_table, written
+from pointset.paper.tables.plan import planned
+from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
+from pointset.paper.tables.spec import table_named
 
 COLUMNS = (Column(key="ogbg-molhiv", title="ROC-AUC", better="high"),)
 PLAN = planned(table_named("molhiv"), "cpu")

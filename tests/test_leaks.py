@@ -16,11 +16,11 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset.datasets.splits import LeakReport, find_leaks, folds, random_split
-from pointset.datasets.splits import same_graphs as same_graphs_module
+from pointset.datasets.splits import leaks as same_graphs_module
 from pointset.errors import SpecError
+from pointset.paper.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
 from pointset.points.graphs import Features, FlatFeatures, GraphArrays
 from pointset.points.inputs import read_graphs
-from pointset.studies.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
 from tests.graph_strategies import ATLAS_UP_TO_6, relabelled, with_features
 
 

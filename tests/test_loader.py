@@ -17,9 +17,9 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset, WeightedRan
 from torch_geometric.data import Data
 
 import pointset
-from pointset.encoders.budget import Budget
+from pointset.encoders.loader import Budget
 from pointset.errors import GraphError, MatrixError, MemoryForecastError, SpecError
-from pointset.points.memory import training_bytes
+from pointset.machine import training_bytes
 from tests.test_batch import assert_same_batch, points_with_features
 
 

@@ -19,11 +19,10 @@ import torch
 from safetensors import SafetensorError
 
 from pointset import datasets
-from pointset.datasets import catalogue
+from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.locate import find
 from pointset.datasets.npz import read_arrays
-from pointset.datasets.sources import Benchmark, Download, Source
+from pointset.datasets.sources import Benchmark, Download, Source, find
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, GraphError, MissingDataError, PointsetError, SpecError, StoreWarning
 

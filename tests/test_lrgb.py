@@ -14,9 +14,9 @@ import torch
 from torch_geometric.datasets import LRGBDataset
 
 from pointset import datasets
-from pointset.datasets.benchmarks import lrgb_files
-from pointset.datasets.catalogue import BENCHMARKS
+from pointset.datasets.benchmarks import long_range as lrgb_files
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.loading import BENCHMARKS
 from pointset.datasets.splits import PARTS
 from pointset.errors import FileFormatError
 

@@ -18,7 +18,7 @@ import pointset
 from pointset.errors import ConvergenceError, GraphError, MatrixError, RankError
 from pointset.points.graphs import Features
 from pointset.points.matrices import MATRICES
-from pointset.points.sparse import largest_pairs
+from pointset.points.solve import largest_pairs
 from tests.graph_strategies import ATLAS_UP_TO_6, MATRIX_NAMES
 
 

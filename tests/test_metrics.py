@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn import metrics as reference  # type: ignore[import-untyped]
 
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.scale import TargetScale
+from pointset.datasets.dataset import TargetScale
 from pointset.errors import SpecError
 from pointset.training.metrics import Scores, check_metric, higher_is_better, metric_names, score
 

@@ -21,7 +21,7 @@ from pointset.datasets.molecules import (
     read_many,
     read_zinc_molecule,
 )
-from pointset.datasets.molecules.penalized_logp import penalized_logp
+from pointset.datasets.molecules.zinc import penalized_logp
 from pointset.errors import GraphError, MissingExtraError
 
 pytest.importorskip("rdkit")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from pointset.datasets.molecules import ZINC_ATOM_COLUMNS, Molecule, MoleculeError, read_zinc_molecule
-from pointset.datasets.molecules.penalized_logp import penalized_logp
+from pointset.datasets.molecules.zinc import penalized_logp
 
 pytest.importorskip("rdkit")
 

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from pointset import datasets
-from pointset.datasets.catalogue import BENCHMARKS
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.loading import BENCHMARKS
 from pointset.errors import FileFormatError, MissingExtraError
 
 HEADER = ("smiles", "HIV_active", "split")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pointset
-from pointset.datasets import catalogue
+from pointset.datasets import loading as catalogue
 
 PACKAGE = Path(pointset.__file__).parent
 WORDS = {"counting", "proteins"}  # names that are also words of English, and may be those of variables

@@ -19,11 +19,11 @@ from torch import Tensor
 import pointset
 from pointset import PointModel, PointSet, Reals
 from pointset.baselines.catalogue import build
-from pointset.baselines.dense_graphs import hop_distances, same_component
-from pointset.baselines.pair_norm import PairNorm
+from pointset.baselines.graphs import hop_distances, same_component
+from pointset.baselines.pairs import PairNorm
 from pointset.baselines.rooted import HOPS
 from pointset.encoders.layers import ChannelNorm
-from pointset.studies.families import rook, shrikhande
+from pointset.paper.families import rook, shrikhande
 from pointset.training.run import train
 from tests.graph_strategies import (
     EDGE_CATEGORIES,

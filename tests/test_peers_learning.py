@@ -15,13 +15,13 @@ from torch import Tensor
 
 import pointset
 from pointset.baselines.catalogue import PEERS, build
-from pointset.baselines.node_attention import heads_of
+from pointset.baselines.transformers import heads_of
 from pointset.encoders.batch import PointBatch, collate
 from pointset.errors import SpecError
-from pointset.studies.comparison import matched
-from pointset.studies.comparison.growing import ANY_GRAPHS
-from pointset.training.forecast import graph_bytes
-from pointset.training.recipe import Recipe
+from pointset.paper.comparison import matched
+from pointset.paper.cost import ANY_GRAPHS
+from pointset.runs.recipe import Recipe
+from pointset.training.data import graph_bytes
 from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, with_features
 
 FEATURES: dict[str, Any] = {"node": NODE_CATEGORIES, "edge": EDGE_CATEGORIES}
@@ -74,7 +74,7 @@ def test_a_width_that_was_searched_for_has_several_heads() -> None:
 
 @each_peer
 def test_bfloat16(peer: str, batch: PointBatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pointset.encoders.execution.has_bfloat16_products", lambda: True)
+    monkeypatch.setattr("pointset.encoders.model.has_bfloat16_products", lambda: True)
     torch.manual_seed(0)
     model = build(peer, dim=16, layers=2, **FEATURES).eval()
     with torch.autocast("cpu", torch.bfloat16):

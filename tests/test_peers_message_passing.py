@@ -20,15 +20,13 @@ from torch import nn
 import pointset
 from pointset import Categories, PointModel, Reals
 from pointset.baselines.catalogue import build
-from pointset.baselines.gated_gcn import GatedGCNLayer
-from pointset.baselines.message_passing import GCNLayer, GINConvolution, RowNorm, mean_at
-from pointset.baselines.sparse_graphs import EdgeList, restored_adjacency
-from pointset.baselines.walks import return_probabilities
+from pointset.baselines.graphs import EdgeList, restored_adjacency, return_probabilities
+from pointset.baselines.message_passing import GatedGCNLayer, GCNLayer, GINConvolution, RowNorm, mean_at
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.encoders.batch import collate
+from pointset.runs.recipe import Recipe
 from pointset.testing import assert_invariant
 from pointset.training.interruption import TrainingStopped
-from pointset.training.recipe import Recipe
 from pointset.training.run import train
 from tests.card_data import dataset_like
 from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, adjacency_matrices, with_features
@@ -242,7 +240,7 @@ def test_a_resumed_run_ends_at_the_same_weights_and_statistics(tmp_path: Path, m
     recipe = changed(write_graphs(tmp_path / "data", edge_counts()), model__preset="gin", trainer__ema=0.9)
     train(recipe, tmp_path / "unbroken", device="cpu", watch="quiet")
     with monkeypatch.context() as patch:
-        patch.setattr("pointset.training.work.watcher_for", lambda *_, **__: Stopper(5))
+        patch.setattr("pointset.training.run.watcher_for", lambda *_, **__: Stopper(5))
         with pytest.raises(TrainingStopped):
             train(recipe, tmp_path / "broken", device="cpu", watch="quiet")
     train(recipe, tmp_path / "broken", device="cpu", watch="quiet", resume=True)

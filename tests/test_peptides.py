@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from pointset import datasets
-from pointset.datasets.catalogue import BENCHMARKS
+from pointset.datasets.loading import BENCHMARKS
 from pointset.errors import FileFormatError
 from pointset.specs import Categories
 from tests.test_lrgb import Opens

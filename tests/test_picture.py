@@ -16,10 +16,10 @@ from PIL import Image
 
 import pointset
 from pointset.errors import FileFormatError, GraphError, MissingExtraError
-from pointset.reports.drawing.composition import compose
-from pointset.reports.drawing.layout import place_nodes, smooth_values
-from pointset.reports.drawing.scene import scene_of
-from pointset.reports.picture import draw_points
+from pointset.reports.layout import place_nodes, smooth_values
+from pointset.reports.panels import scene_of
+from pointset.reports.pictures import draw_points
+from pointset.reports.point_picture import compose
 
 
 def _weighted(*edges: tuple[int, int, float]) -> nx.Graph[Any]:

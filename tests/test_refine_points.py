@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pointset.errors import PointsetError
-from pointset.studies.families import cycle, marked, rook, shrikhande, two_cycles
-from pointset.studies.refinement import refine_pairs
-from pointset.studies.refinement.points import refine_points
+from pointset.paper.families import cycle, marked, rook, shrikhande, two_cycles
+from pointset.paper.point_refinement import refine_points
+from pointset.paper.refinement import refine_pairs
 from tests.graph_strategies import ATLAS_UP_TO_6, adjacency_matrices, binary_adjacency, relabelled
 
 Matrix = NDArray[np.int64]

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pointset.errors import GraphError, MemoryForecastError, SpecError
-from pointset.studies import families
-from pointset.studies.families import cfi, marked, random_regular, rook, shrikhande
-from pointset.studies.refinement import Refinement, refine_nodes, refine_pairs, refine_tuples, same_when_marked
-from pointset.studies.refinement.modular import product
+from pointset.paper import families
+from pointset.paper.families import cfi, marked, random_regular, rook, shrikhande
+from pointset.paper.refinement import Refinement, product, refine_nodes, refine_pairs, refine_tuples, same_when_marked
 from tests.graph_strategies import adjacency_matrices, relabelled, with_features
 
 Refine = Callable[..., Refinement]

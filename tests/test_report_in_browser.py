@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pointset.reports.run_report import write_comparison, write_report
+from pointset.reports.pages import write_comparison, write_report
 from tests.run_records import BINARY, MULTI_CLASS, MULTI_LABEL, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

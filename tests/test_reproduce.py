@@ -15,20 +15,18 @@ import typer
 from typer.testing import CliRunner
 
 from pointset.cli import reproduce as reproduce_cli
-from pointset.cli.reproduction_tables import show_plan
+from pointset.cli.reproduce import show_plan
 from pointset.errors import SpecError
-from pointset.studies.comparison.cost import Cost
-from pointset.studies.tables.collecting import MISSING
-from pointset.studies.tables.forecasting import Forecast
-from pointset.studies.tables.plan import Choice, planned
-from pointset.studies.tables.records import TableFolder
-from pointset.studies.tables.rendering import read_table
-from pointset.studies.tables.result import Cell, TableResult
-from pointset.studies.tables.running import Surroundings, TableRuns
-from pointset.studies.tables.spec_files import table_named
-from pointset.training.fitting import Fitting
-from pointset.training.recipe_files import read_recipe
-from pointset.training.run_folder import RunFolder
+from pointset.paper.cost import Cost
+from pointset.paper.tables.collecting import MISSING, TableFolder
+from pointset.paper.tables.formats import read_table
+from pointset.paper.tables.plan import Choice, Forecast, planned
+from pointset.paper.tables.result import Cell, TableResult
+from pointset.paper.tables.running import Surroundings, TableRuns
+from pointset.paper.tables.spec import table_named
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe_files import read_recipe
+from pointset.training.loop import Fitting
 
 from .small_tables import finish, write_table
 
@@ -176,7 +174,7 @@ paper:
         times = {"pst": 4.0, "gin": 1.0}
         return [Cost(one.model.preset, 8, 2, 100, times[one.model.preset]) for one in recipes]
 
-    monkeypatch.setattr("pointset.studies.comparison.cost.measure_cost", measured)
+    monkeypatch.setattr("pointset.paper.cost.measure_cost", measured)
     plan = planned(table_named(table), "small", Choice(seeds=1))
     runs = TableRuns(plan, Surroundings(tmp_path / "runs"), "tiny", lambda line: None)
     result = runs.run()

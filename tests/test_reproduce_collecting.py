@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from pointset.cli import reproduce as reproduce_cli
 from pointset.errors import FileFormatError, SpecError
-from pointset.studies.tables.plan import Choice, TablePlan, planned
-from pointset.studies.tables.records import TableFolder
-from pointset.studies.tables.rendering import read_table
-from pointset.studies.tables.result import Cell, TableResult
-from pointset.studies.tables.running import Surroundings, TableRuns
-from pointset.studies.tables.spec_files import table_named
+from pointset.paper.tables.collecting import TableFolder
+from pointset.paper.tables.formats import read_table
+from pointset.paper.tables.plan import Choice, TablePlan, planned
+from pointset.paper.tables.result import Cell, TableResult
+from pointset.paper.tables.running import Surroundings, TableRuns
+from pointset.paper.tables.spec import table_named
 
 from .small_tables import finish, write_table
 

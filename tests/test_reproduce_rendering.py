@@ -13,15 +13,9 @@ from typing import Any
 import pytest
 
 from pointset.errors import FileFormatError
-from pointset.studies.tables.rendering import read_table, written
-from pointset.studies.tables.rendering.against import against
-from pointset.studies.tables.rendering.facts import machine_words, spans
-from pointset.studies.tables.rendering.footnotes import Footnotes
-from pointset.studies.tables.rendering.html import html_page
-from pointset.studies.tables.rendering.latex import latex_table
-from pointset.studies.tables.rendering.latex_text import escaped
-from pointset.studies.tables.rendering.markdown import markdown_page
-from pointset.studies.tables.result import Cell, Column, Row, TableResult
+from pointset.paper.tables.formats import escaped, html_page, latex_table, markdown_page, read_table, written
+from pointset.paper.tables.result import Cell, Column, Row, TableResult
+from pointset.paper.tables.sheet import Footnotes, against, machine_words, spans
 from tests.table_results import NASTY, example, row, scores
 
 

@@ -15,19 +15,18 @@ from typer.testing import CliRunner
 
 from pointset.baselines.catalogue import PEERS
 from pointset.cli import reproduce as reproduce_cli
-from pointset.datasets.catalogue import benchmark_named
+from pointset.datasets.loading import benchmark_named
 from pointset.errors import PointsetError, SpecError
-from pointset.studies.comparison.matching import with_model
-from pointset.studies.tables import plan as planning
-from pointset.studies.tables.plan import Choice, card_of, parameters_of, planned, rows_of
-from pointset.studies.tables.rendering import read_table
-from pointset.studies.tables.result import Budget
-from pointset.studies.tables.spec import PrintedRow, TableSpec, printed_cell
-from pointset.studies.tables.spec_files import table_named, table_names
+from pointset.paper.comparison import with_model
+from pointset.paper.tables import plan as planning
+from pointset.paper.tables.formats import read_table
+from pointset.paper.tables.plan import Choice, card_of, parameters_of, planned, rows_of
+from pointset.paper.tables.result import Budget
+from pointset.paper.tables.spec import PrintedRow, TableSpec, printed_cell, table_named, table_names
+from pointset.runs.recipe import Recipe, check_ready
+from pointset.runs.recipe_files import read_recipe, recipe_names
 from pointset.training.metrics import check_metric
-from pointset.training.recipe import Recipe, check_ready
-from pointset.training.recipe_files import read_recipe, recipe_names
-from pointset.training.schedule import check_schedule
+from pointset.training.optim import check_schedule
 
 ISSUE = {"counting", "qm9", "zinc", "zinc-full", "molhiv", "long-range", "tu", "ablation", "scalability", "parameters"}
 app = typer.Typer()

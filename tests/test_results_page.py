@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from pointset.cli.results import results
 from pointset.errors import FileFormatError, MissingDataError
-from pointset.studies.tables.page import outdated, outputs_of, tables_in
-from pointset.studies.tables.rendering import written
-from pointset.studies.tables.rendering.markers import filled
-from pointset.studies.tables.rendering.pictures import pictures_of
+from pointset.paper.tables.formats import written
+from pointset.paper.tables.page import filled, outdated, outputs_of, tables_in
+from pointset.paper.tables.pictures import pictures_of
 from tests.table_results import example, scores
 
 REPOSITORY = Path(__file__).parents[1]

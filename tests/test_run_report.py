@@ -23,15 +23,13 @@ from typer.testing import CliRunner
 
 from pointset.cli import report as report_command
 from pointset.errors import FileFormatError, MissingExtraError
-from pointset.reports.run_pages import pages
-from pointset.reports.run_pages.axis import Axis
-from pointset.reports.run_pages.forms import Expected
-from pointset.reports.run_pages.record import read_run
-from pointset.reports.run_pages.scores import agreement, confusion, detection
-from pointset.reports.run_pages.svg import picture_of
-from pointset.reports.run_pages.verdict import verdict_on
-from pointset.reports.run_pages.words import duration, memory, number
-from pointset.reports.run_report import write_comparison, write_report
+from pointset.reports import pages
+from pointset.reports.charts import Axis, picture_of
+from pointset.reports.pages import write_comparison, write_report
+from pointset.reports.prediction_charts import agreement, confusion, detection
+from pointset.reports.recipe_sentences import verdict_on
+from pointset.reports.records import Expected, read_run
+from pointset.text import duration, memory, number
 from tests.run_records import (
     BINARY,
     MULTI_CLASS,

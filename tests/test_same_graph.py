@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 import pointset
-from pointset.datasets.graph_pairs import load_pairs
+from pointset.datasets.benchmarks.brec import load_pairs
 from pointset.errors import NotSameGraphError, RankError
-from pointset.studies import families
+from pointset.paper import families
 from tests.graph_strategies import ATLAS_UP_TO_6, MATRIX_NAMES, adjacency_matrices, relabelled
 
 

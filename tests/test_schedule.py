@@ -19,8 +19,8 @@ from torch.optim.lr_scheduler import (
 )
 
 from pointset.errors import SpecError
-from pointset.training.recipe import Schedule
-from pointset.training.schedule import check_schedule, learning_rate_factor
+from pointset.runs.recipe import Schedule
+from pointset.training.optim import check_schedule, learning_rate_factor
 
 EPOCHS, STEPS = 12, 5
 TOTAL = EPOCHS * STEPS

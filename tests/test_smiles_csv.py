@@ -24,7 +24,7 @@ from pointset.cli.datasets_check import check
 from pointset.datasets.card import Level, Metric, Task
 from pointset.datasets.dataset import Dataset
 from pointset.datasets.own import Rejected, smiles_csv, write_rejected
-from pointset.datasets.own.kinds import holds_molecules
+from pointset.datasets.own.columns import holds_molecules
 from pointset.datasets.own.rejected import TooManyRejectedError
 from pointset.datasets.splits import save_split
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError, StoreWarning
@@ -151,7 +151,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_kept(
 ) -> None:
     path = table(tmp_path, [[smiles, 1.5] for smiles in MOLECULES])
     digests = iter(["before", "after"])
-    monkeypatch.setattr("pointset.datasets.own.molecule_dataset.file_digest", lambda _: next(digests))
+    monkeypatch.setattr("pointset.datasets.own.molecules.file_digest", lambda _: next(digests))
     with pytest.raises(FileFormatError, match="changed while being read"):
         smiles_csv(path)
     assert not list(cache.rglob("*.safetensors"))
@@ -514,7 +514,7 @@ def test_the_second_use_reads_the_cache_and_gives_the_same_bytes(
         raise AssertionError("molecules are read again")
 
     with monkeypatch.context() as patched:
-        patched.setattr("pointset.datasets.own.molecule_table.read_many", forbidden)
+        patched.setattr("pointset.datasets.own.molecules.read_many", forbidden)
         second = smiles_csv(path)
         moved = smiles_csv(shutil.copy(path, tmp_path / "copy.csv"))
     assert flat(first) == flat(second) == flat(moved)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pointset.training.soap import LONGEST_SIDE, SOAP
+from pointset.training.optim import LONGEST_SIDE, SOAP
 
 
 def descend(optimizer: torch.optim.Optimizer, weight: Tensor, loss: Callable[[Tensor], Tensor], steps: int) -> float:

@@ -11,9 +11,9 @@ import torch
 from networkx.generators.atlas import graph_atlas_g
 
 import pointset
+from pointset.paper.families import rook, shrikhande
 from pointset.points.matrices import MATRICES
-from pointset.points.spectrum import decompose, spectral_tolerance
-from pointset.studies.families import rook, shrikhande
+from pointset.points.solve import decompose, spectral_tolerance
 from tests.graph_strategies import MATRIX_NAMES, binary_adjacency
 
 

@@ -31,8 +31,8 @@ from pointset.datasets.splits import (
     split_from_file,
     stratified_split,
 )
-from pointset.datasets.splits.label_classes import classes_of
-from pointset.datasets.splits.sizes import part_sizes
+from pointset.datasets.splits.parts import part_sizes
+from pointset.datasets.splits.random import classes_of
 from pointset.errors import FileFormatError, SpecError
 
 FRACTIONS = st.sampled_from(

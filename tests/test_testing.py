@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 import pointset
 from pointset import PointModel
 from pointset.encoders.batch import PointBatch, PointGroup
-from pointset.encoders.inputs import Coordinates
+from pointset.encoders.coordinates import Coordinates
 from pointset.encoders.layers import PointState
 from pointset.errors import SpecError
 from pointset.points.inputs import read_graph

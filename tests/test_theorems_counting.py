@@ -12,17 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from pointset.datasets.counting import cycle_counts, path_matrix
+from pointset.datasets.counting_formulas import cycle_counts, path_matrix
 from pointset.errors import PointsetError
-from pointset.studies.statement import Finding, Verdict
-from pointset.studies.theorems import (
-    closed_formulas,
-    counting_formulas,
-    counting_lemmas,
-    counting_theorems,
-    simulation,
-)
-from pointset.studies.theorems.counting_constructions import (
+from pointset.paper.theorems import constructions as counting_formulas
+from pointset.paper.theorems import counting as closed_formulas
+from pointset.paper.theorems import counting as counting_theorems
+from pointset.paper.theorems import counting_lemmas, simulation
+from pointset.paper.theorems.constructions import (
     CYCLES,
     DIAGONAL_CYCLES,
     PATHS,
@@ -30,13 +26,11 @@ from pointset.studies.theorems.counting_constructions import (
     Construction,
     Groups,
 )
-from pointset.studies.theorems.counting_theorems import PATHS_OF_APPENDIX, PATHS_OF_TEXT, WHOLE, largest_error
-from pointset.studies.theorems.exact_layers import ExactLayer, Features
-from pointset.studies.theorems.fewest_layers import layers_needed
-from pointset.studies.theorems.layer_plans import LayerPlan, compiled
-from pointset.studies.theorems.path_enumeration import enumerated_cycles, enumerated_paths
-from pointset.studies.theorems.polynomials import Polynomials, terms
-from pointset.studies.theorems.small_graphs import adjacency_of
+from pointset.paper.theorems.counted_graphs import enumerated_cycles, enumerated_paths
+from pointset.paper.theorems.counting import PATHS_OF_APPENDIX, PATHS_OF_TEXT, WHOLE, largest_error
+from pointset.paper.theorems.counting_lemmas import layers_needed
+from pointset.paper.theorems.exact_layers import ExactLayer, Features, LayerPlan, Polynomials, compiled, terms
+from pointset.paper.theorems.statement import Finding, Verdict, adjacency_of
 
 FEW = 4  # nodes of the largest graphs here; the commands go to seven
 

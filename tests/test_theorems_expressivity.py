@@ -8,30 +8,31 @@ import pytest
 import torch
 
 from pointset.errors import SpecError
-from pointset.studies.families import cycle, rook, shrikhande, two_cycles
-from pointset.studies.refinement.nodes import refine_nodes
-from pointset.studies.statement import Finding, Verdict
-from pointset.studies.theorems import (
-    depth,
-    folklore,
-    folklore_cycles,
-    graph_transformers,
-    hub_graphs,
-    initial_features,
-    message_passing,
-    symmetric_nodes,
-)
-from pointset.studies.theorems.dihedral_graphs import search, twelve_nodes
-from pointset.studies.theorems.random_models import difference, gin, gps, point_set_transformer, shuffled
-from pointset.studies.theorems.relations import (
+from pointset.paper.families import cycle, rook, shrikhande, two_cycles
+from pointset.paper.refinement import refine_nodes
+from pointset.paper.theorems import distances as message_passing
+from pointset.paper.theorems import folklore, graph_transformers
+from pointset.paper.theorems import folklore as folklore_cycles
+from pointset.paper.theorems import graph_transformers as depth
+from pointset.paper.theorems import graph_transformers as hub_graphs
+from pointset.paper.theorems import graph_transformers as initial_features
+from pointset.paper.theorems import graph_transformers as symmetric_nodes
+from pointset.paper.theorems.graph_transformers import search, twelve_nodes
+from pointset.paper.theorems.random_models import (
     adjacency,
+    difference,
     distances,
+    gin,
+    gps,
     gps_same,
     graphormer_same,
+    point_set_transformer,
     refine_by_relation,
     resistance_same,
     return_probabilities,
+    shuffled,
 )
+from pointset.paper.theorems.statement import Finding, Verdict
 
 
 def holds(finding: Finding) -> bool:
@@ -164,7 +165,7 @@ class TestRelations:
         from torch_geometric.data import Data
         from torch_geometric.transforms import AddRandomWalkPE
 
-        from pointset.studies.theorems.random_models import edge_index
+        from pointset.paper.theorems.random_models import edge_index
 
         graph = nx.gnp_random_graph(9, 0.5, seed=2)
         data = AddRandomWalkPE(walk_length=9)(Data(edge_index=edge_index(graph), num_nodes=9))

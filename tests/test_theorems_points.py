@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pointset.errors import SpecError
-from pointset.studies.statement import Finding, Statement, Verdict
-from pointset.studies.theorems import (
-    decomposition,
-    degrees_and_triangles,
-    distances,
-    parameterized,
-    point_sets,
-    set_equality,
-    stable_encoding,
-    structural_encodings,
-)
-from pointset.studies.theorems.small_graphs import (
+from pointset.paper.theorems import decomposition, distances, structural_encodings
+from pointset.paper.theorems import decomposition as set_equality
+from pointset.paper.theorems import isomorphism as parameterized
+from pointset.paper.theorems import isomorphism as point_sets
+from pointset.paper.theorems import structural_encodings as degrees_and_triangles
+from pointset.paper.theorems import structural_encodings as stable_encoding
+from pointset.paper.theorems.statement import (
     NUMBER_OF_GRAPHS,
+    Finding,
+    Statement,
+    Verdict,
     relabelled,
     small_adjacencies,
     small_graphs,

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pointset.cli.main import app
-from pointset.cli.training_words import print_result
-from pointset.training.recipe import Recipe
+from pointset.cli.train import print_result
+from pointset.runs.recipe import Recipe
 from tests.command_line import ended as invoke
 from tests.run_records import make_run
 from tests.small_training import changed
@@ -122,7 +122,7 @@ def test_evaluate_refuses_other_targets(recipe_file: Path, tmp_path: Path) -> No
 
 
 def long_recipe(recipe_file: Path) -> Path:
-    from pointset.training.recipe_files import read_recipe
+    from pointset.runs.recipe_files import read_recipe
 
     recipe: Recipe = changed(read_recipe(recipe_file), trainer__epochs=5000, schedule__cosine=0.0)
     path = recipe_file.with_name("long.yaml")

@@ -19,14 +19,13 @@ from safetensors.torch import load_file
 
 import pointset
 from pointset.errors import FileFormatError, MemoryForecastError, MissingDataError, PointsetError, SpecError
+from pointset.files import read_json, write_json
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_recipe
 from pointset.training.interruption import TrainingStopped
-from pointset.training.json_files import read_json, write_json
-from pointset.training.many_runs import parts_of, summarised
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe
-from pointset.training.run import train
-from pointset.training.run_folder import RunFolder
-from pointset.training.watching import watcher_for
+from pointset.training.progress import watcher_for
+from pointset.training.run import parts_of, summarised, train
 from tests.small_training import GRAPHS, changed, edge_counts, random_graphs, write_graphs
 
 FILES = (
@@ -223,7 +222,7 @@ def test_an_interrupted_run_is_saved_and_resumed(
     settings = changed(recipe, model__noise=0.01, trainer__ema=0.9)  # 4 batches in each of 2 epochs
     run(settings, tmp_path / "unbroken")
     with monkeypatch.context() as patch:
-        patch.setattr("pointset.training.work.watcher_for", lambda *_, **__: Stopper(after, number))
+        patch.setattr("pointset.training.run.watcher_for", lambda *_, **__: Stopper(after, number))
         with pytest.raises(TrainingStopped, match=r"Stopped after \d of 2 epochs"):
             run(settings, tmp_path / "broken")
     assert not (tmp_path / "broken" / "result.json").exists()
@@ -339,7 +338,7 @@ class TestFolders:
         from collections import namedtuple
 
         usage = namedtuple("usage", "total used free")
-        monkeypatch.setattr("pointset.training.run_folder.shutil.disk_usage", lambda _: usage(10, 9, 1))
+        monkeypatch.setattr("pointset.runs.folder.shutil.disk_usage", lambda _: usage(10, 9, 1))
         with pytest.raises(PointsetError, match="Make room"):
             run(recipe, tmp_path / "run")
         assert not (tmp_path / "run").exists()
@@ -380,8 +379,8 @@ class TestBadSettings:
             run(recipe, tmp_path / "run", device="cuda")
 
     def test_memory_is_forecast(self, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pointset.points.memory._NEVER_A_PROBLEM", 0)
-        monkeypatch.setattr("pointset.points.memory._available_bytes", lambda: 1000)
+        monkeypatch.setattr("pointset.machine._NEVER_A_PROBLEM", 0)
+        monkeypatch.setattr("pointset.machine._available_bytes", lambda: 1000)
         with pytest.raises(MemoryForecastError, match=r"trainer\.batch_size"):
             run(recipe, tmp_path / "run")
 

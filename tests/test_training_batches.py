@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointset.runs.recipe import Recipe
 from pointset.training.batches import EpochBatches, training_batches
-from pointset.training.recipe import Recipe
 
 
 def batches(count: int, rank: int = 0, processes: int = 1, **trainer: Any) -> EpochBatches:

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from pointset.errors import PointsetError
-from pointset.training.recipe import Recipe
+from pointset.runs.recipe import Recipe
 from pointset.training.run import train
 from tests.small_training import changed, edge_counts, write_graphs
 

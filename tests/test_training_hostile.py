@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pointset.errors import FileFormatError, MemoryForecastError, PointsetError, SpecError
-from pointset.training.fitting import Fitting
-from pointset.training.json_files import read_json, write_json
-from pointset.training.progress_record import ProgressRecord
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe
+from pointset.files import read_json, write_json
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_recipe
+from pointset.runs.result import ProgressRecord
+from pointset.training.loop import Fitting
 from pointset.training.run import train
 from tests.small_training import changed, edge_counts, write_graphs
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.catalogue import benchmark_named
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.loading import benchmark_named
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_recipe, recipe_names
 from pointset.specs import Categories
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe, recipe_names
 from pointset.training.run import train
 from tests.card_data import dataset_like
 

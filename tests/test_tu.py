@@ -16,10 +16,9 @@ from torch_geometric.io import read_tu_data
 from torch_geometric.utils import one_hot
 
 from pointset import datasets
-from pointset.datasets.benchmarks.members import Member
-from pointset.datasets.benchmarks.tu import FOLDS
-from pointset.datasets.benchmarks.tu_files import TuFiles
-from pointset.datasets.catalogue import BENCHMARKS
+from pointset.datasets.benchmarks.reading import Member
+from pointset.datasets.benchmarks.tu import FOLDS, TuFiles
+from pointset.datasets.loading import BENCHMARKS
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
 from tests.graph_strategies import adjacency_matrices

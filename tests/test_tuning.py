@@ -1,4 +1,4 @@
-"""``pointset tune`` and :func:`pointset.training.tuning.tune`, with a tiny model on tiny data."""
+"""``pointset tune`` and :func:`pointset.tuning.search`, with a tiny model on tiny data."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ import torch
 from optuna.trial import TrialState
 
 from pointset.errors import MissingExtraError, PointsetError, SpecError
-from pointset.reports.tuning_pictures import write_tuning_report
+from pointset.reports.tuning import write_tuning_report
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_recipe
 from pointset.training.interruption import TrainingStopped
-from pointset.training.recipe import Recipe
-from pointset.training.recipe_files import read_recipe
+from pointset.training.progress import EpochRow
 from pointset.training.run import train
-from pointset.training.tuning import TuningResult, tune
-from pointset.training.tuning.objective import EpochReports
-from pointset.training.tuning.presence import Presence
-from pointset.training.tuning.queue import KILLS, WORKER, release_dead_trials
-from pointset.training.tuning.space import search_space
-from pointset.training.tuning.storage import open_storage
-from pointset.training.tuning.study import open_study
-from pointset.training.watcher import EpochRow
+from pointset.tuning import TuningResult, tune
+from pointset.tuning.ranges import search_space
+from pointset.tuning.search import Presence
+from pointset.tuning.session import EpochReports
+from pointset.tuning.study import open_storage, open_study
+from pointset.tuning.trials import KILLS, WORKER, release_dead_trials
 from tests import command_line
 from tests.small_training import changed, edge_counts, write_graphs
 
@@ -263,9 +262,7 @@ def test_a_damaged_database_and_a_lost_one(recipe: Recipe, tmp_path: Path) -> No
 
 def test_without_optuna(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "pointset.training.tuning.extra.find_spec", lambda name: None if name == "optuna" else find(name)
-    )
+    monkeypatch.setattr("pointset.tuning.search.find_spec", lambda name: None if name == "optuna" else find(name))
     with pytest.raises(MissingExtraError, match=r"pip install 'pointset\[tune\]'"):
         tune(recipe, tmp_path / "study")
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from pointset.baselines.catalogue import PEERS, model_names
 from pointset.errors import SpecError
-from pointset.training.recipe import Recipe
-from pointset.training.schedule import check_schedule
-from pointset.training.tuning.ranges import PAPER_RANGES, Range, read_range
-from pointset.training.tuning.space import search_space, value_at
+from pointset.runs.recipe import Recipe
+from pointset.training.optim import check_schedule
+from pointset.tuning.ranges import PAPER_RANGES, Range, read_range, search_space, value_at
 from tests.small_training import changed, small_recipe
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch_geometric.data import Data
 
-from pointset.datasets.unpickling import read_pickle, read_torch
+from pointset.datasets.safe_pickle import read_pickle, read_torch
 from pointset.errors import FileFormatError
 
 PROTOCOLS = (2, 3, 4, 5)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pointset.datasets import catalogue, content_checks
+from pointset.datasets import loading as catalogue
+from pointset.datasets import verification as content_checks
 from pointset.datasets.card import Level, PaperRow
-from pointset.datasets.content_checks import Check
-from pointset.datasets.locate import find
-from pointset.datasets.sources import Benchmark, Download
-from pointset.datasets.splits.leak_report import LeakReport
-from pointset.datasets.verification import Verification, verify
+from pointset.datasets.sources import Benchmark, Download, find
+from pointset.datasets.splits.leaks import LeakReport
+from pointset.datasets.verification import Check, Verification, verify
 from pointset.errors import MissingDataError, SpecError
 from pointset.specs import Categories, Reals
 from tests.small_benchmarks import CONTENT, KINDS, NAN, NODES, PAPER, SPLIT, small_benchmark, with_data, with_source

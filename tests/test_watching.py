@@ -19,12 +19,8 @@ import pytest
 from rich.console import Console
 
 from pointset.errors import MissingExtraError, SpecError
-from pointset.training.watcher import EpochRow, Plan, Watcher
-from pointset.training.watching import MODES, Watchers, watcher_for, words
-from pointset.training.watching.bar import Bar
-from pointset.training.watching.plain import Plain
-from pointset.training.watching.quiet import Quiet
-from pointset.training.watching.session import Session
+from pointset.training import progress as words
+from pointset.training.progress import MODES, Bar, EpochRow, Plain, Plan, Quiet, Session, Watcher, Watchers, watcher_for
 
 BATCHES, GRAPHS = 10, 100
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -231,8 +227,8 @@ def test_a_real_terminal_sees_one_line_that_moves(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import time
-            from pointset.training.watcher import EpochRow, Plan
-            from pointset.training.watching import watcher_for
+            from pointset.training.progress import EpochRow, Plan
+            from pointset.training.progress import watcher_for
             watcher = watcher_for("auto", log_dir=None)
             watcher.begin(Plan("small", 2, 0, 1000, 1000, "mae", False, 1))
             for epoch in (1, 2):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pointset.lazy_names import on_first_use
-from pointset.version import VERSION
+from pointset.lazy import on_first_use
+from pointset.machine import VERSION
 
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
     from pointset import datasets as datasets
@@ -22,21 +22,21 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.encoders.batch import collate as collate
     from pointset.encoders.loader import PointLoader as PointLoader
     from pointset.encoders.model import PointModel as PointModel
-    from pointset.points.alignment import align as align
     from pointset.points.convert import to_points as to_points
     from pointset.points.convert import to_points_many as to_points_many
     from pointset.points.graphs import GraphArrays as GraphArrays
     from pointset.points.inverse import to_graph as to_graph
-    from pointset.points.isomorphism import is_same_graph as is_same_graph
     from pointset.points.point_set import PointSet as PointSet
-    from pointset.points.point_sets import PointSets as PointSets
+    from pointset.points.point_set import PointSets as PointSets
+    from pointset.points.same_graph import align as align
+    from pointset.points.same_graph import is_same_graph as is_same_graph
     from pointset.points.store import PointStore as PointStore
     from pointset.points.transforms import AddEncoding as AddEncoding
     from pointset.points.transforms import ToPoints as ToPoints
+    from pointset.prediction.predictor import load as load
+    from pointset.runs.recipe_files import read_recipe as read_recipe
     from pointset.specs import Categories as Categories
     from pointset.specs import Reals as Reals
-    from pointset.training.predictor import load as load
-    from pointset.training.recipe_files import read_recipe as read_recipe
     from pointset.training.run import train as train
 
 __version__ = VERSION
@@ -45,12 +45,12 @@ _HOME = {
     "to_points": "pointset.points.convert",
     "to_points_many": "pointset.points.convert",
     "PointSet": "pointset.points.point_set",
-    "PointSets": "pointset.points.point_sets",
+    "PointSets": "pointset.points.point_set",
     "PointStore": "pointset.points.store",
     "GraphArrays": "pointset.points.graphs",
     "to_graph": "pointset.points.inverse",
-    "align": "pointset.points.alignment",
-    "is_same_graph": "pointset.points.isomorphism",
+    "align": "pointset.points.same_graph",
+    "is_same_graph": "pointset.points.same_graph",
     "ToPoints": "pointset.points.transforms",
     "AddEncoding": "pointset.points.transforms",
     "collate": "pointset.encoders.batch",
@@ -59,8 +59,8 @@ _HOME = {
     "PointModel": "pointset.encoders.model",
     "Categories": "pointset.specs",
     "Reals": "pointset.specs",
-    "load": "pointset.training.predictor",
-    "read_recipe": "pointset.training.recipe_files",
+    "load": "pointset.prediction.predictor",
+    "read_recipe": "pointset.runs.recipe_files",
     "train": "pointset.training.run",
 }
 _MODULES = ("datasets", "encodings", "errors", "testing")

@@ -1,5 +1,7 @@
 """Structural encodings, under the name that users import: see :mod:`pointset.points.encodings`."""
 
+from __future__ import annotations
+
 from pointset.points.encodings import (
     ENCODINGS,
     adjacency_power,

@@ -3,8 +3,107 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pointset.errors import MemoryForecastError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def cores() -> int:
     """How many this process may use: fewer than there are where a scheduler or a container gave it some."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# How much of this process is in memory, and the most since a moment: for measurements that stand alone.
+#
+# ``ru_maxrss`` will not do: it never falls, and a process starts with that of the one that started it.
+
+
+_STATUS = Path("/proc/self/status")
+_RESET = Path("/proc/self/clear_refs")
+_PEAK_ONLY = "5"  # of what the kernel can forget
+
+
+def resident_bytes() -> int:
+    """What is resident now; outside of Linux, the most that ever was."""
+    return _from_kernel("VmRSS:")
+
+
+def peak_bytes() -> int:
+    """The most that was resident since :func:`forget_peak`; outside of Linux, since the process began."""
+    return _from_kernel("VmHWM:")
+
+
+def forget_peak() -> None:
+    """Measure the peak from here on, where the kernel can."""
+    with suppress(OSError):  # there is no such file, or it may not be written, as in some containers
+        _RESET.write_text(_PEAK_ONLY)
+
+
+def _from_kernel(field: str) -> int:
+    lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field)), _peak_by_resource())
+
+
+def _peak_by_resource() -> int:
+    import resource  # not on Windows
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+# Refuse work that would not fit into memory before it starts.
+
+
+Count = TypeVar("Count", int, "NDArray[np.int64]")
+
+_NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
+
+# Numbers of four bytes that training keeps for each channel and layer, of each pair of points and of each coordinate.
+# Tensors kept for the backward pass measure 5 to 6 for `pst` and `pst-released`, 4 for `psds`; the rest is room for
+# what is alive beside them.
+_KEPT_NUMBERS = 8
+
+
+def training_bytes(num_nodes: Count, rank: Count, *, dim: int, layers: int) -> Count:
+    """About how much memory the activations of a graph take in training, in float32: 32·layers·d·(n² + n·r) bytes.
+
+    Args:
+        num_nodes: n of one graph, or (G,) of many.
+        rank: r, likewise.
+        dim: d, the number of channels.
+        layers: number of layers.
+    """
+    return num_nodes * (num_nodes + rank) * (4 * _KEPT_NUMBERS * dim * layers)
+
+
+def check_fits(needed: float, what: str, remedy: str) -> None:
+    """Raise where ``needed`` bytes exceed what the machine has free; ``what`` reads like "a graph of 5 nodes needs"."""
+    if needed < _NEVER_A_PROBLEM:
+        return
+    available = _available_bytes()
+    if available is not None and needed > available:
+        raise MemoryForecastError(
+            f"{what} about {needed / 2**30:.0f} GiB of memory, and {available / 2**30:.0f} GiB are free. {remedy}"
+        )
+
+
+def _available_bytes() -> int | None:
+    """What Linux calls available; None elsewhere, where nothing is refused."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+# The version, for the parts that record it; they may not import the whole package.
+
+
+VERSION = "0.1.0"

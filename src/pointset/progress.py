@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress, Task
 
+
 Item = TypeVar("Item")
 _SHOW_AFTER_SECONDS = 0.5  # a bar that flashes by is noise
 

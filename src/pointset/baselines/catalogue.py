@@ -7,17 +7,23 @@ from typing import Any
 
 from torch import nn
 
-from pointset.baselines.gated_gcn import GatedGCN
-from pointset.baselines.gps import GPS, WALK_STEPS
-from pointset.baselines.graphormer import DistanceBias, Graphormer, StructureBias
-from pointset.baselines.laplacian_transformer import LaplacianEncoding, LaplacianTransformer, SignInvariantEncoding
-from pointset.baselines.message_passing import GCN, GIN
-from pointset.baselines.ppgn import PPGN, PairFeatures, PairStart
+from pointset.baselines.graphs import EdgeList
+from pointset.baselines.message_passing import GCN, GIN, GatedGCN
+from pointset.baselines.pairs import PPGN, PairFeatures, PairStart
 from pointset.baselines.rooted import IDGNN, EdgeScale, MessageWeights, NestedGIN
-from pointset.baselines.sparse_graphs import EdgeList
+from pointset.baselines.transformers import (
+    GPS,
+    WALK_STEPS,
+    DistanceBias,
+    Graphormer,
+    LaplacianEncoding,
+    LaplacianTransformer,
+    SignInvariantEncoding,
+    StructureBias,
+)
+from pointset.encoders.layers import Level, Pooling
 from pointset.encoders.model import PointModel, Settings
 from pointset.encoders.presets import PRESETS, Preset
-from pointset.encoders.readout import Level, Pooling
 from pointset.errors import SpecError, did_you_mean
 from pointset.specs import read_spec
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pointset.baselines.dense_graphs import hop_distances
-from pointset.baselines.pair_norm import PairNorm
-from pointset.baselines.sparse_graphs import restored_adjacency
+from pointset.baselines.graphs import hop_distances, restored_adjacency
+from pointset.baselines.pairs import PairNorm
 from pointset.encoders.batch import PointGroup
+from pointset.encoders.coordinates import PairWeights
 from pointset.encoders.layers import MLP, ChannelLinear, LayerStack, PairMLP, PointState
-from pointset.encoders.pairs import PairWeights
 from pointset.encoders.products import row_products, weighted_sums
 
 HOPS = 3

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli import prediction_options as options
-from pointset.cli.express_output import JsonFile, check_outputs
-from pointset.cli.messages import counted, load_torch, printable, reported_errors, say
+from pointset.cli import predict as options
+from pointset.cli.console import counted, load_torch, printable, reported_errors, say
+from pointset.cli.express import JsonFile, check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -63,8 +64,8 @@ def check_invariance(
         with reported_errors("Interrupted; nothing is certified."):
             _check_usage(context, data, json_file)
             load_torch()
-            from pointset.testing.run_certificate import check_run
-            from pointset.training.json_files import write_json
+            from pointset.files import write_json
+            from pointset.testing.certificate import check_run
 
             found = check_run(
                 run,
@@ -89,8 +90,8 @@ def check_invariance(
 
 
 def _check_usage(context: typer.Context, data: str | None, json_file: Path | None) -> None:
-    from pointset.cli.options import is_given
-    from pointset.cli.prediction_run import check_options
+    from pointset.cli.console import is_given
+    from pointset.cli.predict import check_options
 
     check_outputs(json_file, None)
     if data is not None:

@@ -2,21 +2,158 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from pointset.cli.console import (
+    Device,
+    counted,
+    load_torch,
+    output_console,
+    plain_table,
+    printable,
+    reported_errors,
+    say,
+)
 from pointset.cli.entry import INTERRUPTED
-from pointset.cli.express_output import JsonFile, Picture, check_outputs, write_outputs
-from pointset.cli.messages import load_torch, reported_errors, say
-from pointset.cli.options import Device
+from pointset.cli.express import JsonFile, Picture, check_outputs, write_outputs
 from pointset.cli.train import Progress
+from pointset.text import duration, memory, metric_name, with_spread
 
 if TYPE_CHECKING:
-    from pointset.studies.comparison.planning import Plan
-    from pointset.studies.comparison.records import Comparison
-    from pointset.training.recipe import Recipe
+    from pointset.paper.comparison import Comparison, Contender, Plan, Planned
+    from pointset.paper.cost import Cost
+    from pointset.runs.recipe import Recipe
+
+
+# What ``pointset compare`` prints: the models, the plan, the table of results, the table of costs.
+
+
+def show_models() -> None:
+    """Every model with what it is."""
+    from pointset.baselines.catalogue import PEERS, model_names, model_preset
+
+    console = output_console()
+    table = plain_table(console)
+    for heading in ("model", "", "what it is"):
+        table.add_column(heading)
+    for name in model_names():
+        table.add_row(name, "peer" if name in PEERS else "paper", printable(model_preset(name).summary))
+    console.print(table)
+
+
+def show_plan(made: Plan) -> None:
+    """Width and parameters of each model, before anything is trained."""
+    recipe = made.recipe
+    console = output_console()
+    console.print(
+        f"{printable(recipe.name)}: {counted(len(made.models), 'model')} of {recipe.model.layers} layers with about "
+        f"{made.parameters:,} parameters, {counted(recipe.trainer.epochs, 'epoch')}, on "
+        f"{counted(recipe.trainer.threads or 1, 'thread')}"
+    )
+    table = _table(console, ("model", "width", "parameters", "off by"))
+    for one in made.models:
+        table.add_row(one.model, *_plan_cells(one, made.parameters))
+    console.print(table)
+    console.print()
+    _say_failures(made.models)
+
+
+def show_comparison(found: Comparison) -> None:
+    """The table of results; the best test score is bold."""
+    name = metric_name(found.metric)
+    console = output_console()
+    headings = (
+        *("model", "width", "parameters", f"test {name}", "validation", "best epoch"),
+        *("time/epoch", "peak memory", "total time"),
+    )
+    table = _table(console, headings)
+    best = found.best
+    for one in found.contenders:
+        table.add_row(one.model, *_result_cells(one, found.metric, is_best=one is best))
+    console.print(table)
+    direction = "higher" if found.higher_is_better else "lower"
+    runs = "" if found.seeds == 1 else f"Mean ± standard deviation over {found.seeds} seeds. "
+    console.print(
+        f"{runs}Of test scores, {direction} is better. Time per epoch with validation; memory of the whole process.",
+        style="dim",
+    )
+    _say_failures(found.contenders)
+
+
+def show_costs(costs: Sequence[Cost], repeats: int) -> None:
+    """The table of costs, with ratios to the first model; nothing where no model could be made."""
+    if not costs:
+        return
+    console = output_console()
+    table = _table(console, ("model", "width", "parameters", "time/epoch", "CPU time", "× first", "memory", "× first"))
+    first = costs[0]
+    for one in costs:
+        table.add_row(
+            one.model,
+            f"{one.width}",
+            "–" if one.parameters is None else f"{one.parameters:,}",
+            duration(one.seconds_per_epoch) + ("" if one.spread is None else f" ± {duration(one.spread)}"),
+            duration(one.cpu_seconds_per_epoch),
+            _ratio(one.cpu_seconds_per_epoch, first.cpu_seconds_per_epoch),
+            memory(one.peak_memory_bytes),
+            _ratio(one.peak_memory_bytes, first.peak_memory_bytes),
+        )
+    console.print(table)
+    share = next((one.timed_share for one in costs if one.timed_share is not None), None)
+    if share is not None:
+        how = "whole epochs" if share == 1 else f"{share:.1%} of an epoch's graphs, the rest extrapolated"
+        console.print(
+            f"Median of {counted(repeats, 'round')} of {how}, without validation. Memory: the most that training took "
+            "above what libraries, data and model take before it.",
+            style="dim",
+        )
+    _say_failures(costs)
+
+
+def _table(console: Console, headings: Sequence[str]) -> Table:
+    table = plain_table(console)
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
+    return table
+
+
+def _plan_cells(one: Planned, parameters: int) -> tuple[str, ...]:
+    if one.recipe is None or one.parameters is None:
+        return "–", "–", "–"
+    off = f"{one.parameters / parameters - 1:+.1%}".replace("-", "−")
+    return f"{one.recipe.model.dim}", f"{one.parameters:,}", off
+
+
+def _result_cells(one: Contender, metric: str, *, is_best: bool) -> tuple[str, ...]:
+    test = with_spread(*one.score("test", metric))
+    epoch = one.median("best_epoch")
+    return (
+        "–" if one.width is None else f"{one.width}",
+        "–" if one.parameters is None else f"{one.parameters:,}",
+        f"[bold]{test}[/bold]" if is_best else test,
+        with_spread(*one.score("val", metric)),
+        "–" if epoch is None else f"{epoch:g}",
+        duration(one.median("seconds_per_epoch")),
+        memory(one.peak_memory_bytes),
+        duration(one.seconds) if one.runs else "–",
+    )
+
+
+def _ratio(value: float | None, first: float | None) -> str:
+    return "–" if value is None or not first else f"{value / first:.2f}"
+
+
+def _say_failures(models: Sequence[Planned | Contender | Cost]) -> None:
+    for one in models:
+        if one.failure:
+            say(f"{one.model} failed: {one.failure}", style="red")
+
 
 _GO_ON = "Interrupted; what is finished is kept. Go on with the same command and --resume."
 EXAMPLES = """
@@ -81,7 +218,7 @@ def compare(
             raise typer.BadParameter("say where the runs go with --run-dir DIR", param_hint="--run-dir")
         check_outputs(json_file, picture)
         load_torch()
-        from pointset.studies.comparison.planning import plan
+        from pointset.paper.comparison import plan
 
         shown = {"bar": True, "auto": None}.get(progress.value, False)
         made = plan(chosen, names, parameters=parameters, data_dir=data_dir, progress=shown)
@@ -101,8 +238,7 @@ def compare(
 def _recipe(name: str | None, settings: list[str], epochs: int | None) -> Recipe:
     if name is None or "=" in name:
         raise typer.BadParameter("name a recipe first; `pointset recipes` lists them", param_hint="RECIPE")
-    from pointset.training.recipe_files import read_recipe
-    from pointset.training.recipe_overrides import changed
+    from pointset.runs.recipe_files import changed, read_recipe
 
     recipe = read_recipe(name, settings)
     if epochs is None:
@@ -126,13 +262,13 @@ def _names(models: str) -> list[str]:
 
 def _show_models() -> None:
     load_torch()
-    from pointset.cli.comparison_tables import show_models
+    pass
 
     show_models()
 
 
 def _show_plan(made: Plan) -> None:
-    from pointset.cli.comparison_tables import show_plan
+    pass
 
     show_plan(made)
 
@@ -140,8 +276,8 @@ def _show_plan(made: Plan) -> None:
 def _trained(
     made: Plan, folder: Path, seeds: int, resume: bool, data_dir: Path | None, device: str, watch: str
 ) -> Comparison:
-    from pointset.cli.comparison_tables import show_comparison
-    from pointset.studies.comparison.comparing import run_plan
+    pass
+    from pointset.paper.comparison import run_plan
     from pointset.training.interruption import TrainingStopped
 
     def tell(line: str) -> None:
@@ -163,7 +299,7 @@ def _trained(
 def _write_report(found: Comparison, folder: Path) -> None:
     """A missing package costs the report, not the comparison."""
     from pointset.errors import MissingExtraError
-    from pointset.reports.run_report import write_comparison
+    from pointset.reports.pages import write_comparison
 
     runs = [folder / run.run for one in found.contenders for run in one.runs]
     try:
@@ -183,9 +319,9 @@ def _cost(
     picture: Path | None,
 ) -> list[str]:
     """The models that could not be measured."""
-    from pointset.cli.comparison_tables import show_costs
+    pass
+    from pointset.paper.cost import measure_cost
     from pointset.reports.comparison_pictures import draw_costs
-    from pointset.studies.comparison.cost import measure_cost
 
     threads = made.recipe.trainer.threads or 1
     costs = measure_cost(

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.messages import (
+from pointset.cli.console import (
+    MATRIX_HELP,
+    FloatType,
+    MatrixName,
+    check_folder_of,
+    check_graph_suffix,
     counted,
+    is_given,
+    is_points_file,
     load_torch,
     reported_errors,
     show_error,
@@ -18,18 +25,10 @@ from pointset.cli.messages import (
     show_problems,
     size_text,
 )
-from pointset.cli.options import (
-    MATRIX_HELP,
-    FloatType,
-    MatrixName,
-    check_folder_of,
-    check_graph_suffix,
-    is_given,
-    is_points_file,
-)
 
 if TYPE_CHECKING:
     from pointset.datasets.graph_files.screening import Problem, Screened, Solved
+
 
 EXAMPLES = """
 [bold]Examples[/bold]

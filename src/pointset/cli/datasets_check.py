@@ -10,13 +10,72 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.check_words import leaks_in_words, show_left_out
-from pointset.cli.messages import counted, load_torch, reported_errors, say, show_error
-from pointset.cli.options import check_folder_of, is_given
+from pointset.cli.console import (
+    check_folder_of,
+    counted,
+    is_given,
+    load_torch,
+    printable,
+    reported_errors,
+    say,
+    show_error,
+)
 
 if TYPE_CHECKING:
     from pointset.datasets.dataset import Dataset
     from pointset.datasets.own.rejected import Rejected
+    from pointset.datasets.splits.leaks import LeakReport
+
+
+# What ``pointset datasets check`` says of rows left out and of leaks, in the user's own lines and molecules.
+
+
+_SHOWN_ROWS = 20
+_SHOWN_EXAMPLES = 3
+_LONGEST_SMILES = 40
+
+
+def show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
+    """Bad rows with their reasons, the first 20 of them; then in one line those that only lack a target."""
+    from pointset.datasets.own.rejected import NO_TARGET
+
+    bad = [one for one in rejected if one.kind != NO_TARGET]
+    without = [one for one in rejected if one.kind == NO_TARGET]
+    for one in bad[:_SHOWN_ROWS]:
+        say(f"left out {one.place} {one.row}: {one.reason}", style="yellow")
+    if (more := len(bad) - _SHOWN_ROWS) > 0:
+        remedy = "" if kept else f"; --rejected OUT.csv keeps all {len(rejected):,}"
+        say(f"left out {more:,} more{remedy}", style="yellow")
+    if without:
+        shown = ", ".join(f"{one.place} {one.row}" for one in without[:_SHOWN_EXAMPLES])
+        dots = ", …" if len(without) > _SHOWN_EXAMPLES else ""
+        say(f"left out {len(without):,} with no target, which is no mistake: {shown}{dots}", style="yellow")
+
+
+def leaks_in_words(leaks: LeakReport, dataset: Dataset) -> str:
+    """How many graphs of each part were seen in an earlier one, with examples by line and SMILES."""
+    clauses = []
+    for (seen, scored), count in leaks.counts.items():
+        if count:
+            examples = [pair for pair in leaks.pairs if pair.parts == (seen, scored)][:_SHOWN_EXAMPLES]
+            shown = "; ".join(f"{_named(dataset, pair.scored)} = {_named(dataset, pair.seen)}" for pair in examples)
+            noun = "molecules" if dataset.smiles is not None else "graphs"
+            verb = "is" if count == 1 else "are"
+            clauses.append(f"{count:,} of {leaks.sizes[scored]:,} {scored} {noun} {verb} also in {seen} ({shown})")
+    return (
+        f"The split leaks: {'. '.join(clauses)}. Scores on them measure memory, not learning: remove the copies from "
+        "the file, or put them into the same part with --split column:NAME"
+    )
+
+
+def _named(dataset: Dataset, graph: int) -> str:
+    """``line 7 'CCO'`` of a molecule, ``graph 7`` of a graph, by its number in the file."""
+    row = graph if dataset.rows is None else int(dataset.rows[graph])
+    if dataset.smiles is None:
+        return f"graph {row}"
+    smiles = printable(dataset.smiles[graph])
+    return f"line {row} {smiles if len(smiles) <= _LONGEST_SMILES else smiles[:_LONGEST_SMILES] + '…'!r}"
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -75,7 +134,7 @@ def check(
     with reported_errors():
         if rejected is not None:
             _check_output(rejected, [file, *([] if table is None else [table])])
-        from pointset.datasets.own.kinds import holds_molecules
+        from pointset.datasets.own.columns import holds_molecules
 
         molecules = holds_molecules(file)
         _check_usage(context, molecules=molecules)
@@ -174,7 +233,7 @@ def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
 
 def _drawn(dataset: Dataset) -> list[int]:
     """Three graphs that are small enough to be drawn in a terminal."""
-    from pointset.cli.dataset_portraits import chosen_graphs
+    from pointset.cli.datasets_show import chosen_graphs
 
     sizes = dataset.arrays.num_nodes
     return [number for number in chosen_graphs(sizes, 3, 0) if sizes[number] <= _MOST_NODES_DRAWN]

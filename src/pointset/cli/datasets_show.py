@@ -2,22 +2,314 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pointset.cli.console import output_console
-from pointset.cli.dataset_words import metric_in_words, task_in_words
-from pointset.cli.messages import printable
-from pointset.datasets.card import Card, Task
-from pointset.datasets.known_files import known_files
-from pointset.datasets.sources import Benchmark
+from pointset.cli.console import counted, output_console, plain_table, printable
+from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.specs import Categories, Spec
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.console import Console
+    from rich.table import Table
 
     from pointset.datasets.dataset import Dataset
+    from pointset.datasets.sources import Benchmark
+    from pointset.datasets.statistics import Column, Spread, Statistics, TargetColumn
+    from pointset.points.graphs import Graph
+    from pointset.reports.palette import Legend, Portrait
+
+
+# Words for what a card says, the same in tables and cards.
+
+
+_METRICS = {
+    Metric.MAE: "MAE",
+    Metric.RMSE: "RMSE",
+    Metric.ROC_AUC: "ROC-AUC",
+    Metric.AVERAGE_PRECISION: "AP",
+    Metric.ACCURACY: "accuracy",
+    Metric.MACRO_F1: "macro F1",
+}
+
+
+def task_in_words(card: Card) -> str:
+    """``node regression, 13 targets``."""
+    of_nodes = "node " if card.level is Level.NODE else ""
+    if card.task is Task.MULTI_CLASS:
+        return f"{of_nodes}classification, {len(card.classes)} classes"
+    if card.task is Task.MULTI_LABEL:
+        return f"{of_nodes}classification, {len(card.targets)} labels"  # of which a row has any number
+    targets = f", {len(card.targets)} targets" if len(card.targets) > 1 else ""
+    return f"{of_nodes}{card.task.value}{targets}"
+
+
+def task_in_brief(card: Card) -> str:
+    """At most 16 letters, for narrow tables: ``13 targets/node``."""
+    of_nodes = "/node" if card.level is Level.NODE else ""
+    if card.task is Task.MULTI_CLASS:
+        return f"{len(card.classes)} classes{of_nodes}"
+    if card.task is Task.MULTI_LABEL:
+        return f"{len(card.targets)} labels{of_nodes}"
+    if len(card.targets) > 1:
+        return f"{len(card.targets)} targets{of_nodes}"
+    return ("binary" if card.task is Task.BINARY else "regression") + of_nodes
+
+
+def metric_in_words(metric: Metric) -> str:
+    """``MAE ↓``: the arrow points to where it is better."""
+    return f"{_METRICS[metric]} {'↑' if metric.higher_is_better else '↓'}"
+
+
+def short_name(column: str) -> str:
+    """A column's name without its explanation: what follows a colon or stands in brackets."""
+    return printable(re.split(r"[:(]", column)[0])
+
+
+def category_names(columns: Sequence[str], labels: Sequence[Sequence[str]] = ()) -> dict[int, str]:
+    """Names of the categories of the first column: its labels, or those that the card lists.
+
+    ``element: 0 C, 1 N`` gives ``{0: "C", 1: "N"}``.
+    """
+    if labels or not columns:
+        return dict(enumerate(map(printable, labels[0]))) if labels else {}
+    listed = re.sub(r"\(.*?\)", "", columns[0].partition(":")[2]).split(",")
+    found = [re.fullmatch(r"(\d+) (\S+( \S+){0,2})", part.strip()) for part in listed]
+    return {int(match[1]): printable(match[2]) for match in found if match}
+
+
+def number(value: float) -> str:
+    """Five digits at most, with a true minus sign: ``−11,234``, ``0.01634``."""
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
+        rounded = float(f"{value:.4g}") if abs(value) < 1000 else round(value)
+        text = f"{rounded:,}"
+        text = text.removesuffix(".0")
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", "−")
+
+
+# The numbers that ``pointset datasets show`` prints.
+
+
+_SPREAD = ("mean", "std", "min", "max")
+
+
+def print_statistics(console: Console, found: Statistics, card: Card) -> None:
+    """Sizes, features and targets in tables."""
+    console.print()
+    console.print(_headline(found), style="bold", soft_wrap=not console.is_terminal)
+    sizes = _table(console, "", *_SPREAD)
+    for title, spread in (
+        ("nodes per graph", found.nodes),
+        ("edges per graph", found.edges),
+        ("degree", found.degrees),
+        ("components per graph", found.components),
+    ):
+        sizes.add_row(title, *_spread_cells(spread))
+    tables = [sizes]
+    for title, columns in (("node features", found.node_columns), ("edge features", found.edge_columns)):
+        if columns:
+            tables.append(_feature_table(console, title, columns))
+    if found.targets:
+        regression = card.task is Task.REGRESSION
+        tables.append(
+            _regression_table(console, found.targets) if regression else _class_table(console, found.targets, card)
+        )
+    for table in tables:
+        console.print()
+        console.print(table)
+
+
+def _headline(found: Statistics) -> str:
+    parts = [
+        counted(found.graphs, "graph"),
+        counted(found.total_nodes, "node"),
+        counted(found.total_edges, "edge"),
+        "all connected" if found.connected == found.graphs else f"{found.connected:,} connected",
+    ]
+    if found.isolated_nodes:
+        parts.append(counted(found.isolated_nodes, "isolated node"))
+    if found.self_loops:
+        parts.append(counted(found.self_loops, "self-loop"))
+    split = ", ".join(f"{part} {size:,}" for part, size in found.parts.items())
+    return ", ".join(parts) + (f"; split: {split}" if split else "")
+
+
+def _feature_table(console: Console, title: str, columns: Sequence[Column]) -> Table:
+    categorical = all(column.categories is not None for column in columns)
+    table = _table(console, title, *(("categories", "occurring") if categorical else (*_SPREAD, "missing")))
+    for column in columns:
+        name = short_name(column.name)
+        if categorical:
+            table.add_row(name, f"{column.categories:,}", f"{column.occurring:,}")
+        else:
+            table.add_row(name, *_spread_cells(column.spread), f"{column.missing:,}")
+    return table
+
+
+def _regression_table(console: Console, targets: Sequence[TargetColumn]) -> Table:
+    missing = any(target.missing for target in targets)
+    table = _table(console, "targets", *_SPREAD, *(("missing",) if missing else ()))
+    for target in targets:
+        name = Target(target.name, target.unit).label
+        cells = [*_spread_cells(target.spread), *([f"{target.missing:,}"] if missing else [])]
+        table.add_row(printable(name), *cells)
+    return table
+
+
+def _class_table(console: Console, targets: Sequence[TargetColumn], card: Card) -> Table:
+    """A row for each class; where there are many labels with two classes each, a row for each label."""
+    missing = any(target.missing for target in targets)
+    if card.task is Task.MULTI_LABEL:
+        table = _table(console, "labels", "yes", "no", "share of yes", *(("missing",) if missing else ()))
+        for target in targets:
+            no, yes = list((target.counts or {}).values())[:2]
+            cells = [f"{yes:,}", f"{no:,}", _share(yes, yes + no), *([f"{target.missing:,}"] if missing else [])]
+            table.add_row(printable(target.name), *cells)
+        return table
+    table = _table(console, "classes", "rows", "share")
+    for target in targets:
+        for name, count in (target.counts or {}).items():
+            table.add_row(printable(name), f"{count:,}", _share(count, target.rows))
+        if target.missing:
+            table.add_row("missing", f"{target.missing:,}", _share(target.missing, target.rows))
+    return table
+
+
+def _table(console: Console, title: str, *headers: str) -> Table:
+    table = plain_table(console)
+    table.add_column(title, overflow="fold", min_width=20)
+    for header in headers:
+        table.add_column(header, justify="right", no_wrap=True, min_width=9)
+    return table
+
+
+def _spread_cells(spread: Spread | None) -> list[str]:
+    return ["–"] * 4 if spread is None else [number(getattr(spread, name)) for name in _SPREAD]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+# Which graphs of a dataset are drawn, what is written above them, and what colours their nodes.
+
+
+_SHOWN_TARGETS = 2  # of a regression
+
+
+def chosen_graphs(num_nodes: NDArray[np.int64], count: int, seed: int) -> list[int]:
+    """Some of the smaller half of the graphs, drawn with the seed, in order."""
+    import numpy as np
+
+    by_size = np.argsort(num_nodes, kind="stable")
+    smaller = by_size[: max(count, (len(by_size) + 1) // 2)]
+    return sorted(np.random.default_rng(seed).choice(smaller, min(count, len(smaller)), replace=False).tolist())
+
+
+def portraits_of(dataset: Dataset, numbers: Sequence[int]) -> list[Portrait]:
+    """These graphs with their targets."""
+    from pointset.datasets.statistics import as_columns
+    from pointset.reports.palette import Portrait
+
+    portraits = []
+    for index in numbers:
+        graph = dataset.arrays[index]
+        edge_columns = as_columns(graph.features.edge_attr) if isinstance(dataset.card.edge, Categories) else []
+        portraits.append(
+            Portrait(
+                graph,
+                f"graph {index}",
+                printable(caption_of(dataset.card, graph)),
+                node_values(dataset.card, graph),
+                edge_columns[0] if edge_columns else None,
+            )
+        )
+    return portraits
+
+
+def draw_picture(dataset: Dataset, numbers: Sequence[int], path: Path) -> None:
+    """Save a picture of these graphs."""
+    from pointset.reports.pictures import draw_gallery
+
+    heading = f"{printable(dataset.card.title)}: {len(numbers):,} of {counted(len(dataset), 'graph')}"
+    draw_gallery(portraits_of(dataset, numbers), path, heading=heading, legend=legend_of(dataset))
+
+
+def legend_of(dataset: Dataset) -> Legend:
+    """What :func:`node_values` and the widths of edges mean."""
+    from pointset.reports.palette import Legend
+
+    card = dataset.card
+    names: dict[int, str] = {}
+    if isinstance(card.node, Categories):
+        nodes = _short(card.node_columns)
+        names = category_names(card.node_columns, card.node_labels)
+    elif card.level is Level.NODE and dataset.targets is not None:
+        nodes = card.targets[0].label
+        names = dict(enumerate(map(printable, card.classes)))
+    else:
+        nodes = "degree" if card.node is None else _short(card.node_columns)
+    edge_names = category_names(card.edge_columns, card.edge_labels)
+    return Legend(f"nodes: {printable(nodes)}", f"edges: {_short(card.edge_columns)}", names, edge_names)
+
+
+def node_values(card: Card, graph: Graph) -> Any:
+    """(n,) the first category of each node; without categories its target, its first feature, or its degree."""
+    import numpy as np
+
+    from pointset.datasets.statistics import as_columns
+
+    x, y = as_columns(graph.features.x), as_columns(graph.features.y)
+    if isinstance(card.node, Categories) and x:
+        return x[0]
+    if card.level is Level.NODE and y:
+        return y[0] if card.task is not Task.REGRESSION else y[0].astype(np.float64)
+    if x:
+        return x[0].astype(np.float64)
+    return np.bincount(graph.edges.ravel(), minlength=graph.num_nodes).astype(np.float64)
+
+
+def caption_of(card: Card, graph: Graph) -> str:
+    """What is to be predicted for a graph; its size where that is something for each node."""
+    from pointset.datasets.statistics import as_columns
+
+    columns = as_columns(graph.features.y)
+    if card.level is Level.NODE or not columns or not len(columns[0]):
+        return f"{graph.num_nodes:,} nodes, {graph.edges.shape[1]:,} edges"
+    values = [float(column[0]) for column in columns]
+    if card.task is Task.MULTI_LABEL:
+        positive = [target.name for target, value in zip(card.targets, values, strict=False) if value == 1]
+        return ", ".join(positive) or "no label"
+    if card.task is not Task.REGRESSION:
+        return f"{card.targets[0].name}: {_class_name(card, values[0])}"
+    shown = [
+        f"{target.name} {_value(value)} {target.unit if target.unit not in target.name else ''}".strip()
+        for target, value in zip(card.targets[:_SHOWN_TARGETS], values, strict=False)
+    ]
+    return ", ".join(shown) + (", …" if len(values) > _SHOWN_TARGETS else "")
+
+
+def _class_name(card: Card, value: float) -> str:
+    named = value.is_integer() and 0 <= value < len(card.classes)
+    return card.classes[int(value)] if named else _value(value)
+
+
+def _value(value: float) -> str:
+    import numpy as np
+
+    return "missing" if np.isnan(value) else number(value)
+
+
+def _short(columns: Sequence[str]) -> str:
+    return short_name(columns[0]) if columns else "first feature"
+
 
 _WIDEST = 110  # columns of text, and of drawings side by side
 
@@ -29,7 +321,7 @@ def show_dataset(benchmark: Benchmark, dataset: Dataset | None, drawn: Sequence[
     _print_card(console, card, benchmark)
     if dataset is None:
         return
-    from pointset.cli.datasets_statistics import print_statistics
+    pass
     from pointset.datasets.statistics import statistics_of
 
     print_statistics(console, statistics_of(dataset), card)
@@ -38,6 +330,8 @@ def show_dataset(benchmark: Benchmark, dataset: Dataset | None, drawn: Sequence[
 
 def described(benchmark: Benchmark, dataset: Dataset | None) -> dict[str, Any]:
     """The object that ``--json`` prints."""
+    from pointset.datasets.sources import known_files
+
     about: dict[str, Any] = {
         "card": benchmark.card.as_dict(),
         "options": dict(benchmark.options),
@@ -75,6 +369,8 @@ def _print_card(console: Console, card: Card, benchmark: Benchmark) -> None:
 
 
 def _lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
+    from pointset.datasets.sources import known_files
+
     better = "higher" if card.metric.higher_is_better else "lower"
     scored = f"{task_in_words(card)}; scored by {metric_in_words(card.metric)} ({better} is better)"
     yield "task", scored if card.targets else f"none (no targets; pass --{'target' if card.molecules else 'table'})"
@@ -123,7 +419,7 @@ def _feature_texts(spec: Spec, names: Sequence[str]) -> Iterator[str]:
 
 
 def _print_drawings(console: Console, dataset: Dataset, drawn: Sequence[int]) -> None:
-    from pointset.cli.dataset_portraits import legend_of, portraits_of
+    pass
     from pointset.reports.terminal_drawing import drawn_side_by_side
 
     portraits = portraits_of(dataset, drawn)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pointset.cli.messages import load_torch, reported_errors, say
+from pointset.cli.console import load_torch, reported_errors, say
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -44,12 +44,12 @@ def evaluate(
     """Score a trained model: all metrics of its task, over the targets and for each."""
     with reported_errors("Interrupted."):
         load_torch()
-        from pointset.training.evaluating import evaluate as evaluate_run
+        from pointset.prediction.evaluation import evaluate as evaluate_run
 
         found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file)
         if as_json:
             from pointset.cli.console import print_json
-            from pointset.training.json_files import finite
+            from pointset.files import finite
 
             print_json(finite(found))
         else:
@@ -57,9 +57,8 @@ def evaluate(
 
 
 def _print(found: dict[str, Any]) -> None:
-    from pointset.cli.console import output_console
-    from pointset.cli.messages import counted, printable
-    from pointset.cli.training_words import print_scores
+    from pointset.cli.console import counted, output_console, printable
+    from pointset.cli.train import print_scores
 
     console = output_console()
     left_out = f"; {counted(found['left_out'], 'row')} left out (pointset datasets check)" if found["left_out"] else ""

@@ -2,10 +2,501 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
-from pointset.cli import express_brec, express_counting, express_distances, express_theorems
-from pointset.cli.options import Verb, Verbs
+from pointset.cli.console import (
+    Verb,
+    Verbs,
+    check_folder_of,
+    check_picture,
+    counted,
+    load_torch,
+    printable,
+    reported_errors,
+    say,
+)
+from pointset.cli.predict import DataDir, Run
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from pointset.datasets.benchmarks.brec import GraphPair
+    from pointset.paper.brec import Summary
+    from pointset.paper.siamese import Outcome
+    from pointset.paper.theorems.statement import Statement
+
+
+# What every verb of ``pointset express`` leaves behind: a JSON file and a picture, whole or not at all.
+
+
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file, for programs.")
+]
+Picture = Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the results: .png, .svg, .pdf.")]
+
+
+def check_outputs(json_file: Path | None, picture: Path | None) -> None:
+    """Refuse what could not be written, before any work is done."""
+    if json_file is not None:
+        check_folder_of(json_file, "--json")
+        if json_file.is_dir():
+            raise typer.BadParameter(f"{json_file} is a folder; name a file in it", param_hint="--json")
+    if picture is not None:
+        check_picture(picture)
+        from pointset.reports.pictures import check_picture_file
+
+        check_picture_file(picture)  # matplotlib is there
+
+
+def write_outputs(
+    content: Any, json_file: Path | None, picture: Path | None, draw: Callable[[Any, Path], None]
+) -> None:
+    """Write ``content`` as JSON, and what ``draw`` makes of it."""
+    from pointset.files import write_json
+
+    if json_file is not None:
+        write_json(json_file, content)
+    if picture is not None:
+        draw(content, picture)
+    written = [str(path) for path in (json_file, picture) if path is not None]
+    if written:
+        say(f"wrote {' and '.join(written)}")
+
+
+# ``pointset express theorems``: every statement of the paper as an experiment with a verdict.
+
+
+THEOREM_EXAMPLES = """
+[bold]Examples[/bold]
+  pointset express theorems              [dim]all, in a few minutes[/dim]
+  pointset express theorems 3.1 5.2      [dim]those with this in their name[/dim]
+  pointset express theorems "theorem 5"
+  pointset express theorems --list       [dim]what they claim; nothing is run[/dim]
+  pointset express theorems --json theorems.json --picture theorems.png
+
+[bold]Verdicts[/bold]
+  [green]holds[/green]             the experiment found what the paper states
+  [yellow]fails as printed[/yellow]  it found otherwise; the evidence says what, and what
+                    holds instead
+  [red]error[/red]             the experiment did not come to its end (exit code 1)
+"""
+_COLOURS = {"holds": "green", "fails as printed": "yellow", "error": "red"}
+_THREE_COLUMNS = 100  # columns of a terminal from which the verdict has one of its own
+_LONGEST_NAME = 24  # columns; longer ones take several lines, so that the evidence has room
+
+
+def theorems(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help='Names or parts of them: 3.1, "Theorem 5". By default all.'),
+    ] = None,
+    only_list: Annotated[bool, typer.Option("--list", help="Print what is claimed, and run nothing.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes, by default as many as there are cores.")
+    ] = None,
+    json_file: JsonFile = None,
+    picture: Picture = None,
+) -> None:
+    """Run the paper's statements as experiments: for each a verdict and the evidence.
+
+    A statement that fails as printed is a result, not an error of this command.
+    """
+    if only_list and (json_file is not None or picture is not None):
+        raise typer.BadParameter("nothing is run, so there is nothing to write; leave out --json and --picture")
+    with reported_errors():
+        check_outputs(json_file, picture)
+        load_torch()
+        from pointset.paper.theorems import check as catalogue
+        from pointset.paper.theorems.statement import named
+
+        chosen = named(catalogue.all_statements(), names or [])
+        if only_list:
+            _print_claims(chosen)
+            return
+        from pointset.progress import progress_bar
+        from pointset.reports.pictures import draw_theorems
+
+        start = time.monotonic()
+        with progress_bar("Checking", len(chosen)) as advance:
+            results = catalogue.check(chosen, workers=workers, progress=advance)
+        _print_results(results, time.monotonic() - start)
+        write_outputs(results, json_file, picture, draw_theorems)
+    if any(result["verdict"] == catalogue.ERROR for result in results):
+        raise typer.Exit(1)
+
+
+def _print_claims(statements: Sequence[Statement]) -> None:
+    from pointset.cli.console import output_console, plain_table
+
+    console = output_console()
+    table = plain_table(console)
+    table.add_column("statement", max_width=None if console.width >= _THREE_COLUMNS else _LONGEST_NAME)
+    table.add_column("claim")
+    for statement in statements:
+        table.add_row(_text(statement.name, "bold"), _text(statement.claim))
+    console.print(table)
+
+
+def _print_results(results: Sequence[dict[str, Any]], seconds: float) -> None:
+    from pointset.cli.console import output_console, plain_table
+
+    console = output_console()
+    table = plain_table(console)
+    table.add_column("statement", max_width=_LONGEST_NAME)
+    narrow = console.width < _THREE_COLUMNS
+    if not narrow:
+        table.add_column("verdict", no_wrap=True)
+    table.add_column("claim, and evidence")
+    for result in results:
+        name, verdict = _text(result["statement"], "bold"), _text(result["verdict"], _COLOURS[result["verdict"]])
+        found = _text(result["claim"], "dim").append("\n").append_text(_text(result["evidence"]))
+        table.add_row(*([name.append("\n").append_text(verdict)] if narrow else [name, verdict]), found)
+        table.add_row()
+    console.print(table)
+    console.print(_summary(results, seconds))
+
+
+def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
+    """``31 statements: 24 hold, 7 fail as printed; 75 s``."""
+    from pointset.text import duration
+
+    parts = []
+    for verdict, one, many in (
+        ("holds", "holds", "hold"),
+        ("fails as printed", "fails as printed", "fail as printed"),
+        ("error", "ended in an error", "ended in an error"),
+    ):
+        count = sum(result["verdict"] == verdict for result in results)
+        if count:
+            parts.append(f"{count} {one if count == 1 else many}")
+    return f"{counted(len(results), 'statement')}: {', '.join(parts)}; {duration(seconds)}"
+
+
+def _text(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    from pointset.cli.console import printable
+
+    return Text(printable(text), style=style)
+
+
+# ``pointset express brec``: which of 400 hard pairs of graphs a model tells apart.
+
+
+_ALL = "1-wl,inner-products,points,3-wl,gin,psds,pst"
+BREC_EXAMPLES = """
+[bold]Examples[/bold]
+  pointset express brec --models 1-wl,3-wl,inner-products  [dim]exact, a minute[/dim]
+  pointset express brec --models pst                       [dim]400 trainings[/dim]
+  pointset express brec --models pst --category Basic --json basic.json
+  pointset express brec --picture brec.png                 [dim]all of them[/dim]
+
+[bold]Protocol[/bold]
+  For each pair a fresh model learns to give 32 relabelled copies of both
+  graphs different rows of 16 numbers; then a paired T² test (threshold 72.34)
+  decides, and the same test on copies of one graph must find nothing.
+  1-wl, 3-wl, marked-3-wl, inner-products (one layer of PST, any weights) and
+  points (any depth) are exact and need no training.
+
+[bold]Going on[/bold]
+  Every outcome is kept in the folder --out as soon as it is there. The same
+  command goes on where it was stopped.
+"""
+
+
+class Precision(StrEnum):
+    """Of weights and points."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+
+
+def brec(
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help="Comma-separated: presets, gin, exact ones (see below).")
+    ] = _ALL,
+    category: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these pairs (Basic, CFI, …); may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where outcomes are kept.")] = Path("out/brec"),
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of copies and weights.")] = 0,
+    channels: Annotated[int, typer.Option(metavar="N", min=1, help="Channels of the trained models.")] = 16,
+    layers: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of the trained models.")] = 5,
+    epochs: Annotated[int, typer.Option(metavar="N", min=0, help="Epochs of training, over the 32 copies.")] = 1,
+    precision: Annotated[
+        Precision, typer.Option(metavar="NAME", help="Of weights and points: float64 or float32.")
+    ] = Precision.FLOAT64,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes, by default as many as cores.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
+    json_file: JsonFile = None,
+    picture: Picture = None,
+) -> None:
+    """Try models on BREC: 400 pairs of graphs that message passing cannot tell apart."""
+    with reported_errors("Stopped. What is finished is kept; the same command goes on."):
+        check_outputs(json_file, picture)
+        load_torch()
+        from pointset.paper.brec import check_names, run, summarised
+        from pointset.paper.siamese import Settings
+
+        names = list(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
+        check_names(names)
+        pairs = _chosen(category or [], data_dir)
+        settings = Settings(seed=seed, channels=channels, layers=layers, epochs=epochs, precision=precision.value)
+        outcomes = {}
+        for name in names:
+            say(f"{name} on {counted(len(pairs), 'pair')}; outcomes go to {out / name}.jsonl", style="dim")
+            outcomes[name] = run(name, pairs, out, settings, workers=workers)
+        summaries = {name: summarised(found) for name, found in outcomes.items()}
+        _print(outcomes, summaries)
+        from pointset.reports.pictures import draw_brec
+
+        write_outputs(summaries, json_file, picture, draw_brec)
+
+
+def _chosen(categories: list[str], data_dir: Path | None) -> list[GraphPair]:
+    from pointset.datasets.benchmarks.brec import CATEGORIES, load_pairs
+    from pointset.errors import did_you_mean
+
+    known = {name.lower(): name for name in CATEGORIES}
+    for name in categories:
+        if name.lower() not in known:
+            raise typer.BadParameter(
+                f"got {name!r}; expected one of {', '.join(CATEGORIES)}{did_you_mean(name, list(CATEGORIES))}",
+                param_hint="--category",
+            )
+    wanted = {known[name.lower()] for name in categories} or set(CATEGORIES)
+    return [pair for pair in load_pairs(data_dir) if pair.category in wanted]
+
+
+def _print(outcomes: dict[str, list[Outcome]], summaries: dict[str, Summary]) -> None:
+    from pointset.cli.console import output_console, plain_table
+    from pointset.paper.brec import PUBLISHED, grouped, total
+
+    console = output_console()
+    table = plain_table(console)
+    for heading in ("", "Basic", "Regular", "Extension", "CFI", "all", "unreliable"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, summary in summaries.items():
+        cells = [f"{separated} of {pairs}" if pairs else "–" for separated, pairs in grouped(summary).values()]
+        both = f"{total(summary, 'separated')} of {total(summary, 'pairs')}"
+        table.add_row(name, *cells, both, f"{total(summary, 'unreliable')}")
+    table.add_section()
+    for name, row in PUBLISHED.items():
+        table.add_row(f"{name}, published", *(f"{count}" for count in row), f"{row.total}", "", style="dim")
+    console.print(table)
+    console.print("Regular: with strongly regular graphs, 4-vertex condition and distance-regular ones", style="dim")
+    exact = {one.pair: one.separated for one in outcomes.get("3-wl", [])}
+    for name, found in outcomes.items():
+        _say_missed(name, [one.pair for one in found if exact.get(one.pair) and not one.separated])
+
+
+def _say_missed(name: str, missed: list[int]) -> None:
+    if missed and name != "3-wl":
+        listed = ", ".join(map(str, missed[:20])) + (" …" if len(missed) > 20 else "")
+        say(f"{name} misses {counted(len(missed), 'pair')} that 3-wl tells apart: {listed}")
+
+
+# ``pointset express counting``: what a trained model counts, on fresh graphs.
+
+
+COUNTING_EXAMPLES = """
+[bold]Examples[/bold]
+  pointset express counting runs/one
+  pointset express counting runs/one --graphs 2000 --seed 7
+  pointset express counting runs/one --json out.json --picture out.png
+
+[bold]What is printed[/bold]
+  The mean error of each substructure in each family of graphs, divided as in
+  training by the deviation of the counts there. A model [green]counts[/green] where it is at
+  most 0.01. Then: how many nodes get the exact number once the prediction is
+  rounded, and the largest error. --json names the graph and node of each.
+
+[bold]Fresh[/bold]
+  Graphs isomorphic to one that the run has trained on, or chosen its best
+  epoch by, are left out. For that give the run's folder, not only a bundle.
+"""
+
+
+def counting(
+    run: Run,
+    graphs: Annotated[int, typer.Option(metavar="N", min=1, help="Fresh graphs of each family.")] = 500,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the fresh graphs.")] = 2024,
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+    picture: Picture = None,
+) -> None:
+    """What a trained model counts: substructures at each node of graphs that it has not seen, also of other kinds."""
+    with reported_errors():
+        check_outputs(json_file, picture)
+        load_torch()
+        from pointset.paper.trained_counting import count_fresh
+        from pointset.reports.pictures import draw_counting
+
+        found = count_fresh(run, graphs=graphs, seed=seed, data_dir=data_dir)
+        _print_express_counting(found)
+        write_outputs(found, json_file, picture, draw_counting)
+
+
+def _print_express_counting(found: Mapping[str, Any]) -> None:
+    from pointset.cli.console import output_console
+
+    console = output_console()
+    _print_errors(console, found)
+    console.print()
+    _print_families(console, found)
+    if found["not_checked"]:
+        say(
+            f"note: not compared with the graphs that the run has learned from: {printable(found['not_checked'])}",
+            style="yellow",
+        )
+    if found["scale"] != "run":
+        say("note: the run did not scale its targets; errors are divided by the deviations on fresh graphs")
+
+
+def _print_errors(console: Console, found: Mapping[str, Any]) -> None:
+    """Substructures by families: normalised MAE, green where the model counts."""
+    from pointset.cli.console import plain_table
+
+    table = plain_table(console)
+    table.add_column("normalised MAE", overflow="fold")
+    for family in found["families"]:
+        table.add_column(family, justify="right")
+    for name in found["substructures"]:
+        table.add_row(name, *(_error(scores[name]) for scores in found["families"].values()))
+    console.print(table)
+
+
+def _error(scores: Mapping[str, Any]) -> str:
+    if scores["mae"] is None:
+        return "[red]no number[/red]"
+    text = f"{scores['mae']:.4f}" if scores["mae"] < 1000 else f"{scores['mae']:.3g}"
+    return f"[green]{text} ✓[/green]" if scores["counts"] else f"{text}  "
+
+
+def _print_families(console: Console, found: Mapping[str, Any]) -> None:
+    """A row for each family: what was asked, how much is counted, and the largest error."""
+    from pointset.cli.console import plain_table
+
+    table = plain_table(console)
+    for title in ("family", "graphs", "counts", "exact nodes", "largest error", "at", "what it is"):
+        table.add_column(
+            title, justify="right" if title in ("graphs", "counts", "exact nodes", "largest error") else "left"
+        )
+    for family, scores in found["families"].items():
+        about = found["graphs"][family]
+        exact = sum(one["exact_share"] for one in scores.values()) / len(scores)
+        worst = max(scores, key=lambda name: _size(scores[name]["largest_error"]))
+        largest = scores[worst]["largest_error"]
+        table.add_row(
+            family,
+            f"{about['graphs']:,}",
+            f"{sum(one['counts'] for one in scores.values())} of {len(scores)}",
+            f"{exact:.1%}",
+            "no number" if largest is None else f"{largest:,.1f}",
+            worst,
+            about["description"] + (f"; {counted(about['seen'], 'seen one')} left out" if about["seen"] else ""),
+        )
+    console.print(table)
+
+
+def _size(error: float | None) -> float:
+    return float("inf") if error is None else error
+
+
+# ``pointset express distances``: which distances a trained model knows.
+
+
+DISTANCE_EXAMPLES = """
+[bold]Examples[/bold]
+  pointset express distances runs/one
+  pointset express distances runs/one --graphs 400 --seed 3
+  pointset express distances runs/one --json out.json --picture out.png
+
+[bold]What is printed[/bold]
+  What a small model, a probe, reads off pairs of nodes: off the coordinates
+  (points) and off the attention of each layer. It is fitted on half of the
+  graphs and scored on the other half.
+  spd         of shortest-path distances, the share that is right: of all
+              pairs, and of those 0, 1, 2, … edges apart; none: no path
+  resistance  R² of resistance distance; commute: of commute times; return:
+              of the chance that a walk is back after four steps
+  fresh       the same model with random weights: what training added
+  degrees     a probe that sees degrees and adjacency of the two nodes only
+  PSDS has no attention: there its vectors' inner products are read.
+
+[bold]Graphs[/bold]
+  Generated: random ones, thinned regular ones, trees, cycles. A model that
+  reads features or positions gets graphs of its run's own test part.
+"""
+_MEASURES = {"resistance": "resistance_r2", "commute": "commute_r2", "return": "return_r2"}
+
+
+def distances(
+    run: Run,
+    graphs: Annotated[int, typer.Option(metavar="N", min=2, help="Fresh graphs; half to fit the probes.")] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the graphs, and of the fresh weights.")] = 0,
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+    picture: Picture = None,
+) -> None:
+    """Which distances between nodes can be read off a trained model, layer by layer, beside fresh weights."""
+    with reported_errors():
+        check_outputs(json_file, picture)
+        load_torch()
+        from pointset.paper.trained_distances import measure_distances
+        from pointset.reports.pictures import draw_distances
+
+        found = measure_distances(run, graphs=graphs, seed=seed, data_dir=data_dir)
+        _print_express_distances(found)
+        write_outputs(found, json_file, picture, draw_distances)
+
+
+def _print_express_distances(found: Mapping[str, Any]) -> None:
+    from pointset.cli.console import output_console, plain_table
+
+    console = output_console()
+    table = plain_table(console)
+    occurring = [name for name in found["distances"] if found["degrees"]["per_distance"][name]["pairs"]]
+    table.add_column("read off")
+    for title in ("spd", *occurring, *_MEASURES):
+        table.add_column(title, justify="right")
+    for name, probe, style in _rows(found):
+        shares = [probe["accuracy"], *(probe["per_distance"][distance]["accuracy"] for distance in occurring)]
+        measures = [probe[key] for key in _MEASURES.values()]
+        table.add_row(name, *map(_percent, shares), *map(_r2, measures), style=style)
+    console.print(table)
+    graphs = found["graphs"]
+    console.print(
+        f"spd in %, the rest R²; {graphs['kind']}: fitted on {counted(graphs['fit'], 'graph')}, scored on "
+        f"{graphs['test']:,} others with {counted(graphs['test_pairs'], 'pair')}; always naming the most common "
+        f"distance is right for {found['majority']:.0%}"
+    )
+
+
+def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    yield "degrees", found["degrees"], "dim"
+    for layer in found["layers"]:
+        yield layer["name"], layer["trained"], "bold"
+        yield "  fresh weights", layer["random"], ""
+
+
+def _percent(share: float | None) -> str:
+    """Rounded down: 100 is all of them."""
+    return "–" if share is None else str(int(100 * share))
+
+
+def _r2(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}" if value > -10 else "< −10"
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -16,10 +507,10 @@ EXAMPLES = """
 """
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich", no_args_is_help=True, epilog=EXAMPLES)
-app.command(cls=Verb, epilog=express_theorems.EXAMPLES)(express_theorems.theorems)
-app.command(cls=Verb, epilog=express_brec.EXAMPLES)(express_brec.brec)
-app.command(cls=Verb, no_args_is_help=True, epilog=express_counting.EXAMPLES)(express_counting.counting)
-app.command(cls=Verb, no_args_is_help=True, epilog=express_distances.EXAMPLES)(express_distances.distances)
+app.command(cls=Verb, epilog=THEOREM_EXAMPLES)(theorems)
+app.command(cls=Verb, epilog=BREC_EXAMPLES)(brec)
+app.command(cls=Verb, no_args_is_help=True, epilog=COUNTING_EXAMPLES)(counting)
+app.command(cls=Verb, no_args_is_help=True, epilog=DISTANCE_EXAMPLES)(distances)
 
 
 @app.callback()

@@ -2,22 +2,209 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.inspection import Encoder, Inspection
-from pointset.cli.messages import load_torch, reported_errors, say, show_error, show_ignored, show_problems
-from pointset.cli.options import MATRIX_HELP, MatrixName, check_graph_suffix, check_picture, is_given, is_points_file
+from pointset.cli.console import (
+    MATRIX_HELP,
+    MatrixName,
+    check_graph_suffix,
+    check_picture,
+    counted,
+    is_given,
+    is_points_file,
+    load_torch,
+    output_console,
+    printable,
+    reported_errors,
+    say,
+    show_error,
+    show_ignored,
+    show_problems,
+    size_text,
+)
 
 if TYPE_CHECKING:
-    from pointset.datasets.graph_facts import GraphFacts
+    from rich.console import Console
+    from rich.table import Table
+
     from pointset.datasets.graph_files.screening import Problem
+    from pointset.datasets.statistics import GraphFacts
     from pointset.points.graphs import Graph
     from pointset.points.point_set import PointSet
+
+
+# What ``pointset inspect`` found, summed up: as a plain dictionary for ``--json`` and for the table.
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The encoder whose memory is forecast."""
+
+    width: int
+    layers: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """All that is known of a file."""
+
+    file: str
+    matrix: str
+    facts: list[GraphFacts]
+    problems: list[Problem]
+    encoder: Encoder
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that ``--json`` prints."""
+        return {
+            "file": self.file,
+            "matrix": self.matrix,
+            "graphs": [{"index": index, **dataclasses.asdict(facts)} for index, facts in enumerate(self.facts)],
+            "summary": self.summary(),
+            "problems": [problem._asdict() for problem in self.problems],
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The whole file in a few numbers; None where no graph has the fact."""
+        facts = self.facts
+        training = _spread(one.training_bytes for one in facts)
+        mean = training["mean"]
+        return {
+            "graphs": len(facts),
+            "problems": len(self.problems),
+            "nodes": _spread(one.nodes for one in facts),
+            "edges": _spread(one.edges for one in facts),
+            "components": _spread(one.components for one in facts if one.components is not None),
+            "rank": _spread(one.rank for one in facts),
+            "multiplicities": {
+                str(multiplicity): count
+                for multiplicity, count in sorted(Counter(m for one in facts for m in one.multiplicities).items())
+            },
+            "smallest_relative_gap": min(
+                (one.smallest_relative_gap for one in facts if one.smallest_relative_gap is not None), default=None
+            ),
+            "round_trip": dict(Counter(one.round_trip for one in facts)),
+            "largest_round_trip_error": max(
+                (one.round_trip_error for one in facts if one.round_trip_error is not None), default=None
+            ),
+            "training_bytes": {**training, "batch": None if mean is None else round(mean * self.encoder.batch)},
+            "encoder": dataclasses.asdict(self.encoder),
+        }
+
+
+def _spread(values: Iterable[int]) -> dict[str, int | float | None]:
+    listed = list(values)
+    if not listed:
+        return {"min": None, "mean": None, "max": None, "total": 0}
+    return {
+        "min": min(listed),
+        "mean": sum(listed) / len(listed),
+        "max": max(listed),
+        "total": sum(listed),
+    }
+
+
+# The table and the closing lines of ``pointset inspect``.
+
+
+_SPACIOUS = 100  # columns from which two blanks fit between those of the table
+_SHOWN_MULTIPLICITIES = 4
+
+
+def show(inspection: Inspection, limit: int) -> None:
+    """Print the first graphs in a table, and all in a few lines."""
+    console = output_console()
+    if limit:
+        console.print(_table(inspection, limit, spacious=console.width >= _SPACIOUS))
+    if limit and len(inspection.facts) > limit:
+        rest = len(inspection.facts) - limit
+        console.print(f"… and {rest:,} more; --limit shows more, --json all", style="dim")
+    _print_summary(console, inspection)
+
+
+def _table(inspection: Inspection, limit: int, *, spacious: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if spacious else 0, 0, 0), header_style="bold")
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("graph", overflow="fold", max_width=32)
+    for title in ("nodes", "edges", "comp.", "rank"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("multiplicities", overflow="fold")
+    for title in ("gap", "round trip", "memory"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for index, facts in enumerate(inspection.facts[:limit]):
+        table.add_row(*_cells(index, facts))
+    return table
+
+
+def _cells(index: int, facts: GraphFacts) -> list[Any]:
+    from rich.text import Text
+
+    gap = "–" if facts.smallest_relative_gap is None else f"{facts.smallest_relative_gap:.1e}"
+    way_back = f"{facts.round_trip_error or 0.0:.1e}" if facts.round_trip == "ok" else facts.round_trip
+    colour = {"ok": "green", "truncated": "yellow", "failed": "red"}[facts.round_trip]
+    return [
+        str(index),
+        Text(printable(facts.name)),
+        f"{facts.nodes:,}",
+        f"{facts.edges:,}",
+        "–" if facts.components is None else f"{facts.components:,}",
+        f"{facts.rank:,}",
+        multiplicities_text(facts.multiplicities),
+        gap,
+        Text(way_back, style=colour),
+        size_text(facts.training_bytes),
+    ]
+
+
+def multiplicities_text(multiplicities: list[int]) -> str:
+    """``2×3, 1×4``: three eigenvalues that occur twice, four that occur once; the largest first."""
+    counts = sorted(Counter(multiplicities).items(), reverse=True)
+    shown = ", ".join(f"{multiplicity}×{count}" for multiplicity, count in counts[:_SHOWN_MULTIPLICITIES])
+    return f"{shown}, …" if len(counts) > _SHOWN_MULTIPLICITIES else shown or "–"
+
+
+def _print_summary(console: Console, inspection: Inspection) -> None:
+    summary, encoder = inspection.summary(), inspection.encoder
+    ranges = ", ".join(f"{what} {_range(summary[what])}" for what in ("nodes", "edges", "components", "rank"))
+    training = summary["training_bytes"]
+    lines = [
+        f"[bold]{counted(summary['graphs'], 'graph')}[/bold] under the {inspection.matrix} matrix: {ranges}",
+        f"[bold]Round trip[/bold]: {_round_trip(summary)}",
+        f"[bold]Memory for training[/bold], forecast for {encoder.layers} layers of width {encoder.width}: "
+        f"{size_text(training['max'])} for the largest graph, {size_text(training['batch'])} for a batch of "
+        f"{encoder.batch} average graphs",
+        "[dim]2×3: three eigenvalues that occur twice. gap: smallest distance between distinct eigenvalues, relative "
+        "to the largest. round trip: largest error in the matrix after going to points and back.[/dim]",
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=not console.is_terminal)
+
+
+def _range(spread: dict[str, float | None]) -> str:
+    lowest, highest, mean = spread["min"], spread["max"], spread["mean"]
+    if lowest is None or mean is None:
+        return "unknown"
+    return f"{lowest:,}" if lowest == highest else f"{lowest:,}–{highest:,} (mean {mean:,.1f})"
+
+
+def _round_trip(summary: dict[str, Any]) -> str:
+    outcome = ", ".join(f"{count:,} {name}" for name, count in summary["round_trip"].items())
+    error, gap = summary["largest_round_trip_error"], summary["smallest_relative_gap"]
+    largest = "" if error is None else f"; largest error {error:.1e}"
+    return f"{outcome}{largest}" + ("" if gap is None else f"; smallest gap {gap:.1e}")
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -111,7 +298,7 @@ def _points(
 def _facts(
     names: Sequence[str], points: Sequence[PointSet], graphs: Sequence[Graph] | None, width: int, layers: int
 ) -> list[GraphFacts]:
-    from pointset.datasets.graph_facts import facts_of
+    from pointset.datasets.statistics import facts_of
     from pointset.progress import track
 
     originals: Iterable[Graph | None] = [None] * len(names) if graphs is None else graphs
@@ -126,13 +313,13 @@ def _print(found: Inspection, as_json: bool, limit: int) -> None:
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    from pointset.cli.inspection_table import show
+    pass
 
     show(found, limit)
 
 
 def _draw(points: PointSet, name: str, path: Path) -> None:
-    from pointset.reports.picture import draw_points
+    from pointset.reports.pictures import draw_points
 
     draw_points(points, path, title=name)
     say(f"Picture of {name} written to {path}")

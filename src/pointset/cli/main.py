@@ -13,7 +13,6 @@ from pointset.cli import (
     compare,
     convert,
     datasets,
-    embed,
     evaluate,
     express,
     inspect,
@@ -25,7 +24,7 @@ from pointset.cli import (
     train,
     tune,
 )
-from pointset.cli.options import Verb, Verbs
+from pointset.cli.console import Verb, Verbs
 
 _EXAMPLES = """
 [bold]Examples[/bold]
@@ -57,7 +56,7 @@ app.command(cls=Verb, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
 app.add_typer(recipes.app, name="recipes")
 app.command(cls=Verb, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(cls=Verb, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
-app.command(cls=Verb, no_args_is_help=True, epilog=embed.EXAMPLES)(embed.embed)
+app.command(cls=Verb, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)
 app.command(cls=Verb, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
 app.command(cls=Verb, no_args_is_help=True, epilog=tune.EXAMPLES)(tune.tune)
 app.command(cls=Verb, no_args_is_help=True, epilog=compare.EXAMPLES)(compare.compare)

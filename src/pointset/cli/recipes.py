@@ -2,12 +2,134 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.messages import reported_errors
-from pointset.cli.options import Verb, Verbs
+from pointset.cli.console import Verb, Verbs, output_console, plain_table, printable, reported_errors
+from pointset.cli.datasets_show import metric_in_words
+from pointset.datasets.card import Metric
+from pointset.errors import SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pointset.runs.recipe import Expected, Recipe
+
+# The list of ``pointset recipes``, and the paper's results in words.
+
+
+_WIDTH = 110  # of remarks
+_ROOMY = 100  # columns from which the datasets' titles fit
+_NOTES = (
+    "size: layers×width. in the paper: mean ± std, in the units of the dataset's card.",
+    "pointset recipes show NAME: every setting. pointset train NAME [KEY=VALUE]…: train by it.",
+)
+_OTHER_METRICS = {"normalised_mae": "normalised MAE", "r2": "R²"}  # which no dataset has as its own
+
+
+def listed(word: str = "") -> list[Recipe]:
+    """The shipped recipes that have a word in their name, dataset, model or title.
+
+    Raises:
+        SpecError: there is none.
+    """
+    from pointset.runs.recipe_files import read_recipe, recipe_names
+
+    recipes = [read_recipe(name) for name in recipe_names()]
+    found = [recipe for recipe in recipes if word.lower() in _searched(recipe)]
+    if not found:
+        raise SpecError(
+            f"no recipe has {word!r} in its name, dataset, model or title{did_you_mean(word.lower(), recipe_names())}\n"
+            "`pointset recipes` lists them all"
+        )
+    return found
+
+
+def summary(recipe: Recipe) -> dict[str, Any]:
+    """The object that ``--json`` prints for each."""
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "dataset": recipe.dataset.name,
+        "preset": recipe.model.preset,
+        "layers": recipe.model.layers,
+        "dim": recipe.model.dim,
+        "epochs": recipe.trainer.epochs,
+        "expected": None if recipe.expected is None else recipe.expected.model_dump(mode="json"),
+    }
+
+
+def show_list(recipes: list[Recipe]) -> None:
+    """Print them in a table, and what to do with one."""
+    from rich.text import Text
+
+    console = output_console()
+    table = plain_table(console)
+    table.add_column("recipe", no_wrap=True)
+    if roomy := console.width >= _ROOMY:
+        table.add_column("dataset")
+    table.add_column("model", no_wrap=True)
+    for title in ("size", "epochs"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("in the paper")
+    for recipe in recipes:
+        table.add_row(
+            Text(recipe.name, style="bold"),
+            *([_dataset_title(recipe)] if roomy else []),
+            recipe.model.preset,
+            f"{recipe.model.layers}×{recipe.model.dim}",
+            f"{recipe.trainer.epochs}",
+            result_in_words(recipe.expected) if recipe.expected else "–",
+        )
+    console.print(table)
+    console.print()
+    for line in _NOTES:
+        console.print(line, style="dim", markup=False)
+
+
+def result_in_words(expected: Expected) -> str:
+    """``MAE 0.063 ± 0.003``, with the digits that are printed."""
+    if expected.std is None:
+        return f"{metric_name(expected.metric)} {expected.value:.2g}"
+    digits = max(len(f"{number:.10f}".rstrip("0").partition(".")[2]) for number in (expected.value, expected.std))
+    return f"{metric_name(expected.metric)} {expected.value:.{digits}f} ± {expected.std:.{digits}f}"
+
+
+def metric_name(metric: str) -> str:
+    """``ROC-AUC`` for ``roc_auc``."""
+    if metric in _OTHER_METRICS:
+        return _OTHER_METRICS[metric]
+    return metric_in_words(Metric(metric)).rpartition(" ")[0]
+
+
+def remarks(recipe: Recipe) -> Iterator[str]:
+    """The lines above a recipe: its title, the paper's result, and how to train it."""
+    if recipe.title:
+        yield printable(recipe.title)
+    if (expected := recipe.expected) is not None:
+        details = [f"over {expected.seeds} seeds"] if expected.seeds else []
+        details += [f"{expected.parameters / 1000:,.0f}k parameters"] if expected.parameters else []
+        where = f" ({expected.table})" if expected.table else ""
+        yield printable(f"The paper{where}: {', '.join([result_in_words(expected), *details])}.")
+        yield from textwrap.wrap(printable(expected.note), _WIDTH, break_on_hyphens=False)
+    if recipe.dataset.name is None and recipe.dataset.file is None:
+        yield f"Train it on your data: pointset train {printable(recipe.name)} dataset.file=FILE"
+
+
+def _dataset_title(recipe: Recipe) -> str:
+    from pointset.datasets.loading import benchmark_named
+
+    if recipe.dataset.name is None:
+        return "your own"
+    title = benchmark_named(recipe.dataset.name).card.title
+    return f"{title}, {', '.join(recipe.dataset.targets)}" if recipe.dataset.targets else title
+
+
+def _searched(recipe: Recipe) -> str:
+    parts = (recipe.name, recipe.title, recipe.dataset.name or "", _dataset_title(recipe), recipe.model.preset)
+    return " ".join(parts).lower()
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -72,10 +194,13 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print every setting of a recipe as YAML, and what the paper reports for it."""
+    from pointset.runs.recipe_files import read_recipe
+
     with reported_errors():
         from pointset.cli.console import print_json
-        from pointset.cli.recipes_table import remarks
-        from pointset.training.recipe_files import read_recipe
+
+        pass
+        from pointset.runs.recipe_files import read_recipe
 
         recipe = read_recipe(name, changes or [])
         if as_json:
@@ -89,7 +214,8 @@ def show(
 def _print_list(word: str, as_json: bool) -> None:
     with reported_errors():
         from pointset.cli.console import print_json
-        from pointset.cli.recipes_table import listed, show_list, summary
+
+        pass
 
         chosen = listed(word)
         if as_json:

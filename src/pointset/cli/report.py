@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli.messages import reported_errors
-from pointset.cli.options import check_folder_of
+from pointset.cli.console import check_folder_of, reported_errors
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -52,7 +51,7 @@ def report(
     with reported_errors():
         if output is not None:
             _check_output(output)
-        from pointset.reports.run_report import write_comparison, write_report
+        from pointset.reports.pages import write_comparison, write_report
 
         if len(runs) == 1:
             typer.echo(write_report(runs[0], output))

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli.messages import counted, reported_errors, say
-from pointset.cli.options import check_folder_of
+from pointset.cli.console import check_folder_of, counted, reported_errors, say
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -67,7 +66,7 @@ def results(
         check_folder_of(output, "--output")
         if output.is_dir() or output.suffix != ".md":
             raise typer.BadParameter(f"got {output}; expected a file that ends in .md", param_hint="--output")
-        from pointset.studies.tables.page import outdated, outputs_of, tables_in, write_outputs
+        from pointset.paper.tables.page import outdated, outputs_of, tables_in, write_outputs
 
         if check and keep:
             raise typer.BadParameter("--check writes nothing; give one of both", param_hint="--keep")
@@ -84,7 +83,7 @@ def results(
             _report(check=True, paths=[one.path for one in old], tables=len(found.tables), files=len(outputs))
             raise typer.Exit(1 if old else 0)
         if any(one.path.suffix == ".svg" for one in old):
-            from pointset.reports.picture_files import check_picture_file
+            from pointset.reports.pictures import check_picture_file
 
             check_picture_file(output.with_suffix(".svg"))  # matplotlib is there
         write_outputs(old)
@@ -92,10 +91,10 @@ def results(
 
 
 def _keep(path: Path, folder: Path) -> None:
-    from pointset.studies.tables.keeping import Joined, joined
-    from pointset.studies.tables.rendering import read_table
-    from pointset.studies.tables.rendering.sheet import name_of
-    from pointset.training.json_files import write_json
+    from pointset.files import write_json
+    from pointset.paper.tables.collecting import Joined, joined
+    from pointset.paper.tables.formats import read_table
+    from pointset.paper.tables.sheet import name_of
 
     new = read_table(path)
     target = folder / f"{name_of(new)}.json"

@@ -5,18 +5,260 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pointset.cli.console import (
+    Device,
+    counted,
+    load_torch,
+    output_console,
+    plain_table,
+    printable,
+    reported_errors,
+    say,
+)
 from pointset.cli.entry import INTERRUPTED
-from pointset.cli.messages import load_torch, reported_errors, say
-from pointset.cli.options import Device
+from pointset.errors import MissingExtraError, SpecError
+from pointset.runs.folder import RunFolder
+from pointset.text import duration
 
 if TYPE_CHECKING:
-    from pointset.training.recipe import Recipe
+    from rich.console import Console
+
+    from pointset.runs.recipe import Recipe
+    from pointset.training.run import Part
+
+
+# What is printed of a run's result: test scores beside the paper's, a table of targets, and where to look.
+
+
+COUNTED = 0.010  # the largest normalised MAE at which a model counts a substructure, after Huang et al. 2023
+_MOST_TARGETS = 20
+_IN_UNITS = ("mae", "rmse")  # metrics that are in the unit of the target
+
+
+def print_result(result: Mapping[str, Any], folder: Path) -> None:
+    """Of one run."""
+    console = output_console()
+    _print_targets(console, result, _value)
+    if result["test"]:
+        scores = ", ".join(
+            f"{_name(metric)} {_text(value)}{_unit(result, metric)}" for metric, value in result["test"].items()
+        )
+        console.print(f"test: {scores}")
+    else:
+        console.print("test: there is no test part")
+    _print_expected(console, result, result["test"].get(result["metric"]))
+    stopped = ", stopped early" if result.get("stopped_early") else ""
+    scored = f"; the test part was scored {result['test_scored'].split(',')[0]}" if result["test"] else ""
+    console.print(
+        f"best epoch {result['best_epoch']} of {result['epochs']}{stopped}; {result['parameters']:,} parameters; "
+        f"{duration(result['seconds'])}{scored}"
+    )
+    _print_places(console, folder)
+
+
+def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    """Of several seeds or folds."""
+    console = output_console()
+    _print_targets(console, summary, _mean)
+    for metric, spread in summary["test"].items():
+        values = ", ".join(_text(value) for value in spread["values"])
+        console.print(
+            f"test {_name(metric)}: {_mean_and_deviation(spread)}{_unit(summary, metric)} "
+            f"over {len(summary['runs'])} runs ({values})"
+        )
+    _print_expected(console, summary, summary["test"].get(summary["metric"], {}).get("mean"))
+    _print_places(console, folder)
+
+
+def print_scores(console: Console, scores: Mapping[str, Any], per_target: Mapping[str, Mapping[str, Any]]) -> None:
+    """All metrics, over the targets and for each."""
+    table = plain_table(console)
+    table.add_column("")
+    for metric in scores:
+        table.add_column(_name(metric), justify="right")
+    if 1 < len(per_target) <= _MOST_TARGETS:
+        for target, values in per_target.items():
+            table.add_row(printable(target), *(_text(values.get(metric)) for metric in scores))
+    table.add_row("all" if len(per_target) > 1 else "", *(_text(value) for value in scores.values()), style="bold")
+    console.print(table)
+
+
+def _print_targets(console: Console, result: Mapping[str, Any], read: Any) -> None:
+    """A row for each target, with the paper's values where it has them."""
+    per_target, expected = result["per_target"], result["expected"] or {}
+    if not 1 < len(per_target) <= _MOST_TARGETS:
+        return
+    paper, others = expected.get("per_target") or {}, expected.get("others") or {}
+    metric = expected["metric"] if paper else result["metric"]
+    table = plain_table(console)
+    table.add_column("target")
+    table.add_column(f"test {_name(metric)}", justify="right")
+    ours = "PSDS" if result["model"]["preset"] == "psds" else "PST"
+    for title in [ours, *others] if paper else []:
+        table.add_column(f"paper's {title}", justify="right")
+    counts = metric == "normalised_mae" and bool(paper)
+    if counts:
+        table.add_column("")
+    for target, scores in per_target.items():
+        value = read(scores.get(metric))
+        known = [_text(values.get(target)) for values in (paper, *others.values())] if paper else []
+        mark = ["counts" if value is not None and value <= COUNTED else ""] if counts else []
+        table.add_row(printable(target), _text(value), *known, *mark)
+    console.print(table)
+    if counts:
+        values = [read(scores.get(metric)) for scores in per_target.values()]
+        counted = sum(value is not None and value <= COUNTED for value in values)
+        console.print(f"{counted} of {len(values)} are counted (at most {COUNTED:.3f})")
+
+
+def _print_expected(console: Console, result: Mapping[str, Any], value: float | None) -> None:
+    expected = result["expected"]
+    if not expected or value is None:
+        return
+    deviation = "" if expected.get("std") is None else f" ± {_text(expected['std'])}"
+    unit = _unit(result, expected["metric"])
+    if expected["metric"] == result["metric"]:
+        console.print(f"the paper has {_name(expected['metric'])} {_text(expected['value'])}{deviation}{unit}")
+
+
+def _print_places(console: Console, folder: Path) -> None:
+    report = folder / "report.html"
+    console.print(f"report: {report}" if report.exists() else f"run: {folder}", soft_wrap=True)
+
+
+def _value(score: float | None) -> float | None:
+    return score
+
+
+def _mean(spread: Mapping[str, Any] | None) -> float | None:
+    return None if spread is None else spread["mean"]
+
+
+def _mean_and_deviation(spread: Mapping[str, Any]) -> str:
+    return _text(spread["mean"]) + ("" if spread["std"] is None else f" ± {_text(spread['std'])}")
+
+
+def _unit(result: Mapping[str, Any], metric: str) -> str:
+    """`` eV``, where the metric is in the targets' unit and they share one."""
+    units = set((result.get("units") or {}).values())
+    shared = units.pop() if len(units) == 1 and metric in _IN_UNITS else ""
+    return f" {printable(shared)}" if shared else ""
+
+
+def _name(metric: str) -> str:
+    return metric.replace("_", " ")
+
+
+def _text(value: float | None) -> str:
+    if value is None or value != value:
+        return "–"
+    if abs(value) >= 1e9:
+        return f"{value:.4g}"
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+# What ``pointset train`` does with a recipe: one run or many, each with its report, and what it prints at the end.
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The options of the command."""
+
+    folder: Path
+    resume: bool
+    data_dir: Path | None
+    device: str
+    devices: int
+    progress: str
+
+
+def run_one(recipe: Recipe, how: RunSettings) -> None:
+    """Train, write the report, print the result."""
+    from pointset.training.devices import is_first_process
+
+    result = _trained(recipe, how.folder, how, resume=how.resume)
+    if is_first_process():
+        print_result(result, how.folder)
+
+
+def run_all(recipe: Recipe, how: RunSettings, seeds: int | None, folds: int | None) -> None:
+    """Train with several seeds, or on several folds; each run can be resumed by itself."""
+    from pointset.training.devices import is_first_process
+    from pointset.training.run import parts_of, train_many
+
+    parts = parts_of(recipe, seeds, folds)
+    _check_parts_folder(how, parts)
+
+    def train_one(part: Part) -> dict[str, Any]:
+        folder = how.folder / part.name
+        if is_first_process() and how.progress != "quiet":
+            say(f"{part.name} ({1 + parts.index(part)} of {counted(len(parts), 'run')})", style="bold")
+        return _trained(part.recipe, folder, how, resume=how.resume and RunFolder(folder).has_run)
+
+    summary = train_many(parts, how.folder, train_one)
+    if is_first_process():
+        _report(lambda: _write_comparison([how.folder / part.name for part in parts], how.folder))
+        print_summary(summary, how.folder)
+
+
+def _trained(recipe: Recipe, folder: Path, how: RunSettings, *, resume: bool) -> dict[str, Any]:
+    from pointset.training.devices import is_first_process
+    from pointset.training.run import train as train_recipe
+
+    was_finished = resume and RunFolder(folder).is_finished
+    result = train_recipe(
+        recipe,
+        folder,
+        resume=resume,
+        data_dir=how.data_dir,
+        device=how.device,
+        devices=how.devices,
+        watch=how.progress,
+    )
+    if is_first_process() and not (was_finished and RunFolder(folder).report.exists()):  # one of half a run is stale
+        _report(lambda: _write_report(folder))
+    return result
+
+
+def _check_parts_folder(how: RunSettings, parts: Sequence[Part]) -> None:
+    """All of them before the first begins."""
+    begun = [part.name for part in parts if RunFolder(how.folder / part.name).has_run]
+    if begun and not how.resume:
+        raise SpecError(
+            f"{how.folder} holds runs already ({', '.join(begun[:3])}…); go on with --resume, or choose another folder "
+            "with --run-dir"
+        )
+    if RunFolder(how.folder).has_run:
+        raise SpecError(f"{how.folder} is the folder of a single run; choose another with --run-dir")
+
+
+def _write_report(folder: Path) -> None:
+    from pointset.reports.pages import write_report
+
+    write_report(folder)
+
+
+def _write_comparison(runs: Sequence[Path], folder: Path) -> None:
+    from pointset.reports.pages import write_comparison
+
+    write_comparison(runs, folder / "report.html")
+
+
+def _report(write: Callable[[], None]) -> None:
+    """A missing package costs the report, not the run."""
+    try:
+        write()
+    except MissingExtraError as error:
+        say(f"note: no report.html was written: {error}. Then: pointset report RUN", style="yellow")
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -76,7 +318,7 @@ def train(
         chosen = _recipe(recipe, settings or [], run_dir, resume, several=seeds is not None or folds is not None)
         folder = run_dir if run_dir is not None else _free_folder(chosen.name)
         load_torch()
-        from pointset.cli.training_runs import RunSettings, run_all, run_one
+        pass
         from pointset.training.interruption import TrainingStopped
 
         how = RunSettings(folder, resume, data_dir, device.value, devices, progress.value)
@@ -93,7 +335,7 @@ def train(
 
 def _recipe(name: str | None, settings: list[str], run_dir: Path | None, resume: bool, several: bool) -> Recipe:
     """The recipe that is named; to resume a run, that of its folder needs no name."""
-    from pointset.training.recipe_files import read_recipe
+    from pointset.runs.recipe_files import read_recipe
 
     if name is not None and "=" in name:
         raise typer.BadParameter(f"got {name!r}; expected a recipe's name before settings", param_hint="RECIPE")

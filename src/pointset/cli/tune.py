@@ -9,15 +9,125 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pointset.cli.console import (
+    Device,
+    counted,
+    load_torch,
+    output_console,
+    plain_table,
+    printable,
+    reported_errors,
+    say,
+)
 from pointset.cli.entry import INTERRUPTED
-from pointset.cli.express_output import JsonFile, check_outputs
-from pointset.cli.messages import load_torch, reported_errors, say
-from pointset.cli.options import Device
+from pointset.cli.express import JsonFile, check_outputs
 from pointset.cli.train import Progress
+from pointset.errors import MissingExtraError
+from pointset.text import duration, metric_name, number
 
 if TYPE_CHECKING:
-    from pointset.training.recipe import Recipe
-    from pointset.training.tuning.ranges import Range
+    from pointset.runs.recipe import Recipe
+    from pointset.tuning.ranges import Range, Space
+    from pointset.tuning.result import TuningResult
+    from pointset.tuning.trials import TrialRecord
+
+
+# What ``pointset tune`` prints: the plan, a line for each trial, the best ones; and its pictures.
+
+
+_STATES = ("complete", "pruned", "failed", "running", "waiting")
+
+
+def print_plan(space: Space, folder: Path, *, trials: int, storage: str | None, pruning: bool) -> None:
+    """The ranges, and what would be done."""
+    from pointset.tuning.ranges import value_at
+
+    console = output_console()
+    table = plain_table(console)
+    for heading in ("key", "from", "to", "", "recipe"):
+        table.add_column(heading, justify="left" if heading in ("key", "") else "right")
+    for key, one in space.ranges.items():
+        kind = "logarithmic" if one.log else f"steps of {one.step:g}" if one.step not in (None, 1) else ""
+        own = value_at(space.recipe, key)
+        table.add_row(key, f"{one.low:g}", f"{one.high:g}", kind, "–" if own is None else f"{own:g}")
+    console.print(table)
+    for note in space.notes:
+        console.print(note, style="dim")
+    ends = "bad ones end early" if pruning else "each to its end"
+    console.print(f"{counted(trials, 'trial')} of {counted(space.recipe.trainer.epochs, 'epoch')}, {ends}")
+    database = folder / "study.db" if storage is None else f"a database ({storage.partition(':')[0]})"
+    console.print(f"folder: {folder}; study: {database}", soft_wrap=True)
+
+
+def show_trial(trial: TrialRecord, result: TuningResult) -> None:
+    """One line when a trial has ended."""
+    from pointset.reports.tuning import short_names
+
+    epochs = result.space.recipe.trainer.epochs
+    score = f"{metric_name(result.metric)} {number(trial.value)}"
+    match trial.state:
+        case "complete":
+            told = score
+        case "pruned":
+            told = f"pruned at epoch {trial.epochs} of {epochs}, {score}"
+        case _:
+            told = f"failed: {trial.error or 'for an unknown reason'}"
+    best = result.best[0] if result.best else None
+    is_best = best is not None and best.number == trial.number
+    ending = "best so far" if is_best else f"best {number(best.value)} (trial {best.number})" if best else "no best yet"
+    names = short_names(list(trial.values))
+    values = " ".join(f"{name}={value:.3g}" for name, value in zip(names, trial.values.values(), strict=True))
+    style = {"complete": "green" if is_best else None, "pruned": "dim"}.get(trial.state, "yellow")
+    say(f"trial {trial.number}: {told}; {ending}; {values}; {duration(trial.seconds)}", style=style)
+
+
+def finish(result: TuningResult, json_file: Path | None) -> None:
+    """The table of the best, the pictures, and where to look."""
+    from pointset.files import write_json
+
+    content = result.as_dict()
+    if json_file is not None:
+        write_json(json_file, content)
+    _print_best(result)
+    try:
+        from pointset.reports.tuning import write_tuning_report
+
+        report = write_tuning_report(content, result.folder)
+    except MissingExtraError as error:  # it costs the report, not the study
+        say(f"note: no report.html was written: {error}", style="yellow")
+        report = None
+    console = output_console()
+    if result.best:
+        console.print(f"train it: pointset train {result.folder / 'best.yaml'}", soft_wrap=True)
+    if report is not None:
+        console.print(f"report: {report}", soft_wrap=True)
+
+
+def _print_best(result: TuningResult) -> None:
+    from pointset.reports.tuning import short_names
+
+    console = output_console()
+    if result.best:
+        table = plain_table(console)
+        keys = list(result.space.ranges)
+        table.add_column("trial", justify="right")
+        for heading in (metric_name(result.metric), "best epoch", "parameters", *short_names(keys)):
+            table.add_column(printable(heading), justify="right")
+        for one in result.best:
+            values = [f"{one.values[key]:.3g}" for key in keys]
+            parameters = "–" if one.parameters is None else f"{one.parameters:,}"
+            table.add_row(str(one.number), number(one.value), str(one.best_epoch), parameters, *values)
+        console.print(table)
+    else:
+        say("No trial came to its end yet; the same command goes on.", style="yellow")
+    states = [f"{result.count(state)} {state}" for state in _STATES if result.count(state)]
+    console.print(f"{', '.join(states)}; by validation, the test part was never looked at")
+    if result.importance is None:
+        console.print("how much each hyperparameter mattered: needs at least 4 complete trials", style="dim")
+    else:
+        told = ", ".join(f"{key} {share:.0%}" for key, share in list(result.importance.items())[:4])
+        console.print(f"what mattered most: {told}")
+
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -90,9 +200,9 @@ def tune(
     with reported_errors("Interrupted; the same command goes on."):
         check_outputs(json_file, None)
         chosen, fixed = _recipe(recipe, settings or [], fix or [], epochs)
-        from pointset.cli.tuning_words import finish, print_plan, show_trial
-        from pointset.training.tuning.extra import check_tune_extra
-        from pointset.training.tuning.space import search_space
+        pass
+        from pointset.tuning.ranges import search_space
+        from pointset.tuning.search import check_tune_extra
 
         other = _ranges(ranges or [])
         space = search_space(chosen, other, fixed)
@@ -105,7 +215,7 @@ def tune(
             say(note, style="dim")
         load_torch()
         from pointset.training.interruption import TrainingStopped
-        from pointset.training.tuning.searching import tune as search
+        from pointset.tuning.search import tune as search
 
         try:
             result = search(
@@ -132,8 +242,8 @@ def tune(
 
 def _recipe(name: str, settings: list[str], fix: list[str], epochs: int | None) -> tuple[Recipe, list[str]]:
     """The recipe, and the keys that are not searched: those of ``--fix`` and those that the user has set."""
-    from pointset.training.recipe_files import read_recipe
-    from pointset.training.tuning.ranges import check_searchable
+    from pointset.runs.recipe_files import read_recipe
+    from pointset.tuning.ranges import check_searchable
 
     if "=" in name:
         raise typer.BadParameter(f"got {name!r}; expected a recipe's name before settings", param_hint="RECIPE")
@@ -152,7 +262,7 @@ def _folder(name: str) -> Path:
 
 
 def _ranges(texts: list[str]) -> dict[str, Range | str]:
-    from pointset.training.tuning.ranges import read_range
+    from pointset.tuning.ranges import read_range
 
     return dict(read_range(text) for text in texts)
 

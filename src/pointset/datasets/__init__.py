@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pointset.lazy_names import on_first_use
+from pointset.lazy import on_first_use
 
 if TYPE_CHECKING:
     from pointset.datasets.card import Card as Card
-    from pointset.datasets.catalogue import names as names
     from pointset.datasets.dataset import Dataset as Dataset
     from pointset.datasets.loading import load as load
+    from pointset.datasets.loading import names as names
 
 _HOME = {
     "load": "pointset.datasets.loading",
-    "names": "pointset.datasets.catalogue",
+    "names": "pointset.datasets.loading",
     "Dataset": "pointset.datasets.dataset",
     "Card": "pointset.datasets.card",
 }

@@ -5,16 +5,58 @@ from __future__ import annotations
 import dataclasses
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pointset.datasets.catalogue import benchmark_named
-from pointset.datasets.dataset import Dataset, Provenance
-from pointset.datasets.locate import Found, obtain
-from pointset.datasets.prepared import file_digest, prepared, prepared_file
-from pointset.datasets.sources import Benchmark
+from pointset.datasets.benchmarks import counting, molhiv, qm9, tu, zinc
+from pointset.datasets.benchmarks import long_range as pascalvoc
+from pointset.datasets.benchmarks import long_range as peptides
+from pointset.datasets.cache import file_digest, prepared, prepared_file
+from pointset.datasets.sources import Benchmark, Found, obtain
 from pointset.datasets.splits import check_split
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, MissingExtraError, PointsetError, SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pointset.datasets.dataset import Dataset
+
+# All datasets by name: :data:`BENCHMARKS`. Light to import: readers load what they need when they read.
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    benchmark.card.name: benchmark
+    for benchmark in (
+        counting.COUNTING,
+        counting.COUNTING_ORIGINAL,
+        qm9.QM9,
+        zinc.ZINC,
+        zinc.ZINC_FULL,
+        molhiv.MOLHIV,
+        tu.MUTAG,
+        tu.PTC_MR,
+        tu.PROTEINS,
+        tu.IMDB_BINARY,
+        pascalvoc.PASCALVOC_SP,
+        peptides.PEPTIDES_FUNC,
+        peptides.PEPTIDES_STRUCT,
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    """The names of all datasets, in the order of the paper's table."""
+    return tuple(BENCHMARKS)
+
+
+def benchmark_named(name: str) -> Benchmark:
+    """The dataset with this name.
+
+    Raises:
+        SpecError: there is none.
+    """
+    if not isinstance(name, str) or name not in BENCHMARKS:
+        hint = did_you_mean(str(name).lower(), list(BENCHMARKS))
+        raise SpecError(f"there is no dataset {name!r}; expected one of {', '.join(BENCHMARKS)}{hint}")
+    return BENCHMARKS[name]
 
 
 def load(
@@ -57,6 +99,8 @@ def assembled(
     benchmark: Benchmark, found: Found, digests: tuple[str, ...], table: GraphTable, **options: Any
 ) -> Dataset:
     """The dataset of what was read: with a split where the files have none, and with its options applied."""
+    from pointset.datasets.dataset import Dataset, Provenance
+
     if benchmark.default_split is not None and not table.split:
         table = dataclasses.replace(table, split=benchmark.default_split(table))
     card = benchmark.card

@@ -85,7 +85,7 @@ def _tensor(storage: object, offset: int, size: tuple[int, ...], stride: tuple[i
     return storage.numbers.as_strided(size, stride, offset)
 
 
-KNOWN: dict[tuple[str, str], Any] = {
+KNOWN_TENSORS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
     ("torch.storage", "_load_from_bytes"): _storage,
 }

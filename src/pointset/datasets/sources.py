@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import importlib.util
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pointset.datasets.card import Card
 from pointset.datasets.splits.parts import Split
 from pointset.datasets.table import GraphTable
+from pointset.errors import MissingDataError, SpecError
+from pointset.files import cache_folder, replacing
+from pointset.progress import progress_bar
 
 
 class Reader(Protocol):
@@ -71,3 +80,228 @@ class Benchmark:
     default_split: Callable[[GraphTable], Split] | None = None  # where the files have none
     adjust: Adjust | None = None
     options: Mapping[str, str] = field(default_factory=dict)  # name → what it does
+
+
+# A file from its official address into the cache, checked, whole or not at all (:func:`fetch`).
+
+
+_BLOCK = 1 << 20
+_TIMEOUT_SECONDS = 30
+
+
+def fetch(download: Download, folder: Path, *, show: bool | None = None) -> Path:
+    """Download a file unless it is there already.
+
+    Raises:
+        MissingDataError: there is no connection, the file is cut short, or it is not the one that was published.
+    """
+    target = folder / download.file
+    if target.is_file():
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(target) as temporary:
+            _transfer(download, temporary, show)
+    except MissingDataError:
+        raise
+    except urllib.error.HTTPError as error:
+        raise MissingDataError(f"{download.url} answered {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise MissingDataError(f"no connection to {download.url} ({error.reason})") from None
+    except (OSError, HTTPException, ValueError) as error:  # time-outs, broken connections and answers among them
+        raise MissingDataError(f"cannot save {download.url} as {target} ({error})") from None
+    return target
+
+
+def _transfer(download: Download, path: Path, show: bool | None) -> None:
+    request = urllib.request.Request(download.url, headers={"User-Agent": "pointset"})  # noqa: S310 - from the catalogue
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer, path.open("wb") as file:  # noqa: S310
+        length = answer.headers.get("Content-Length") or ""
+        expected, received = int(length) if length.isdecimal() else 0, 0
+        with progress_bar(f"Downloading {download.file}", expected or None, show=show) as advance:
+            while block := answer.read(_BLOCK):
+                for target in (sha256, md5):
+                    target.update(block)
+                file.write(block)
+                received += len(block)
+                advance(len(block))
+    _check_kind(download, path)
+    if expected and received != expected:
+        raise MissingDataError(f"{download.url} was cut short: {received:,} of {expected:,} bytes came. Try again")
+    for name, stated, got in (("SHA-256", download.sha256, sha256.hexdigest()), ("MD5", download.md5, md5.hexdigest())):
+        if stated and stated != got:
+            raise MissingDataError(
+                f"{download.url} is not the file that was published: its {name} is {got}, expected {stated}. It was "
+                "not kept"
+            )
+
+
+def _check_kind(download: Download, path: Path) -> None:
+    """A page that says "log in" or "moved" is no archive."""
+    with path.open("rb") as file:
+        start = file.read(2)
+    expected = {".zip": b"PK", ".gz": b"\x1f\x8b"}.get(Path(download.file).suffix, start)
+    if not start or start != expected:
+        raise MissingDataError(
+            f"{download.url} gave no {Path(download.file).suffix or 'file'}, but {start!r}…; it was not kept"
+        )
+
+
+# Finding the files of a dataset: the data folder, the cache, an installed package, then the official address.
+
+
+DATA_VARIABLE = "POINTSET_DATA"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A source whose files are there."""
+
+    source: Source
+    files: tuple[Path, ...]
+    origin: str  # for people: "data folder", "cache", "package qm9pack", "made here"
+
+
+def data_folder(chosen: str | Path | None = None) -> Path | None:
+    """The folder that was chosen, or ``$POINTSET_DATA``; None where neither is set.
+
+    Raises:
+        MissingDataError: the folder is not there.
+    """
+    named = chosen if chosen is not None else os.environ.get(DATA_VARIABLE) or None
+    if named is None:
+        return None
+    try:
+        folder = Path(named)
+        found = folder.is_dir()
+    except TypeError:
+        raise SpecError(f"got data_dir={named!r:.60}; expected the path of a folder") from None
+    except OSError:  # a name that is too long
+        found = False
+    if not found:
+        how = "data_dir (--data-dir)" if chosen is not None else f"the environment variable {DATA_VARIABLE}"
+        raise MissingDataError(f"{how} names {str(folder)!r:.200}, which is not a folder. Create it, or name another")
+    return folder
+
+
+def find(benchmark: Benchmark, data_dir: str | Path | None = None) -> Found | None:
+    """The first source whose files are on this machine; nothing is downloaded."""
+    return next(_present(benchmark, data_folder(data_dir)), None)
+
+
+def obtain(
+    benchmark: Benchmark, data_dir: str | Path | None = None, *, download: bool = True, show: bool | None = None
+) -> Found:
+    """The first source whose files are on this machine, or can be downloaded.
+
+    Raises:
+        MissingDataError: no source can be had; the message says what to put where.
+    """
+    folder = data_folder(data_dir)
+    if found := next(_present(benchmark, folder), None):
+        return found
+    failures = []
+    for source in benchmark.sources:
+        if source.downloads and download:
+            try:
+                target = downloads_folder(benchmark)
+                return Found(source, tuple(fetch(one, target, show=show) for one in source.downloads), "cache")
+            except MissingDataError as error:
+                failures.append(str(error))
+    raise MissingDataError(_what_to_do(benchmark, folder, failures, download))
+
+
+def downloads_folder(benchmark: Benchmark) -> Path:
+    """Where the downloads of a dataset are kept."""
+    return cache_folder() / "downloads" / benchmark.card.name
+
+
+def _present(benchmark: Benchmark, folder: Path | None) -> Iterator[Found]:
+    if folder is not None:
+        for source in benchmark.sources:
+            for place in source.places:
+                files = tuple(folder / file for file in place)
+                if all(file.is_file() for file in files):
+                    yield Found(source, files, "data folder")
+    for source in benchmark.sources:
+        files = tuple(downloads_folder(benchmark) / download.file for download in source.downloads)
+        if files and all(file.is_file() for file in files):
+            yield Found(source, files, "cache")
+    for source in benchmark.sources:
+        if source.made_here:
+            yield Found(source, (), "made here")
+        if files := _in_package(source):
+            yield Found(source, files, f"package {source.package[0]}")
+
+
+def _in_package(source: Source) -> tuple[Path, ...]:
+    if not source.package:
+        return ()
+    name, *members = source.package
+    spec = importlib.util.find_spec(name)  # finds the folder; no code of the package runs
+    if spec is None or not spec.submodule_search_locations:
+        return ()
+    files = tuple(Path(spec.submodule_search_locations[0]) / member for member in members)
+    return files if all(file.is_file() for file in files) else ()
+
+
+def _what_to_do(benchmark: Benchmark, folder: Path | None, failures: list[str], download: bool) -> str:
+    """What was tried, then a line for each way out."""
+    name, sources = benchmark.card.name, benchmark.sources
+    looked = "the data folder" if folder is not None else f"no data folder, as {DATA_VARIABLE} is not set,"
+    head = f"{name} is not on this machine (looked in {looked} and in the cache)."
+    fetched = [source for source in sources if source.downloads]
+    ways = []
+    if fetched and not download:
+        head += " Downloading was not allowed."
+        ways.append(f"pointset datasets verify {name} --download")
+        fetched = fetched[:1]  # that command tries the others too
+    where = f"{folder}" if folder is not None else "a folder that --data-dir (data_dir=…) names"
+    for source in sources:
+        if source.places:
+            ways.append(f"put {_listed(source.places[0])} into {where} ({source.title})")
+            where = "the same folder"
+    where = f"{downloads_folder(benchmark)}"
+    for source in fetched:
+        ways.append(f"save {_listed([f'{one.url} as {one.file}' for one in source.downloads])} in {where}")
+        where = "the same folder"
+    ways += [f"pip install 'pointset[{source.extra}]'" for source in sources if source.package]
+    tried = [f"Download failed: {failure}." for failure in failures]
+    return "\n".join([head, *tried, "Any one of these helps:", *(f"- {way}" for way in ways)])
+
+
+def _listed(texts: Sequence[str]) -> str:
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+# The files of a dataset that have a name and mostly a checksum (:func:`known_files`).
+
+
+class KnownFile(NamedTuple):
+    """A file that a source reads, with the checksums that its publisher or this project states; empty where none."""
+
+    source: str  # for people
+    file: str
+    url: str
+    sha256: str
+    md5: str
+
+    @property
+    def in_words(self) -> str:
+        """``hiv.csv (SHA-256 74b4faf2a1c5…)``."""
+        sums = [f"{name} {known[:12]}…" for name, known in (("SHA-256", self.sha256), ("MD5", self.md5)) if known]
+        return f"{self.file} ({', '.join(sums) or 'no checksum known'})"
+
+
+def known_files(benchmark: Benchmark) -> list[KnownFile]:
+    """Those that are downloaded, and those whose checksum is known, source by source."""
+    found = []
+    for source in benchmark.sources:
+        downloads = {download.file: download for download in source.downloads}
+        for file in dict.fromkeys([*downloads, *source.sha256]):
+            one = downloads.get(file)
+            url, sha256, md5 = (one.url, one.sha256, one.md5) if one else ("", "", "")
+            found.append(KnownFile(source.title, file, url, source.sha256.get(file, sha256), md5))
+    return found

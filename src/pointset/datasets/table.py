@@ -16,6 +16,7 @@ from pointset.errors import FileFormatError
 if TYPE_CHECKING:
     from pointset.points.graphs import GraphArrays
 
+
 Array = NDArray[Any]
 
 

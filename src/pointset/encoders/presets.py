@@ -7,14 +7,21 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from pointset.encoders.eigenvalues import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
-from pointset.encoders.inputs import Coordinates, ReleasedCoordinates
-from pointset.encoders.onelayer import OneLayerPST
-from pointset.encoders.pairs import EdgeWeights, PairWeights, PlainDistances, RadialDistances, ReleasedPairWeights
+from pointset.encoders.coordinates import (
+    Coordinates,
+    EdgeWeights,
+    LearnedDeepSet,
+    LearnedFromRoot,
+    PairWeights,
+    PlainDistances,
+    RadialDistances,
+    ReleasedCoordinates,
+    ReleasedPairWeights,
+    RootAndPolynomials,
+    SquareRoot,
+)
 from pointset.encoders.psds import PSDS
-from pointset.encoders.pst import PST
-from pointset.encoders.released import ReleasedPST
-from pointset.encoders.summing import SummingPST
+from pointset.encoders.pst import PST, OneLayerPST, ReleasedPST, SummingPST
 from pointset.errors import SpecError, did_you_mean
 from pointset.points.matrices import Adjacency, Laplacian, NormalizedAdjacency
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import silu
 
 from pointset.encoders.layers import (
     MLP,
@@ -22,11 +23,13 @@ from pointset.encoders.layers import (
     LayerStack,
     PairMLP,
     PointState,
+    ScalarBound,
     VectorBound,
+    VectorNorm,
     begin_in_sight,
     size_scale,
 )
-from pointset.encoders.products import attended, projected_products
+from pointset.encoders.products import attended, pair_products, projected_products, weighted_sums
 
 
 class ScalarMixer(nn.Module):
@@ -109,3 +112,157 @@ class PST(LayerStack):
     def __init__(self, channels: int, layers: int):
         super().__init__(PSTLayer, channels, layers)
         begin_in_sight(self, attention=min(1.0, 4 / layers))  # what many layers add must not explode
+
+
+# PST-onelayer of the ablation (Appendix H): attention is computed once, scalars and vectors are not combined.
+#
+# The attention matrix comes from the first coordinates and scalars by equation (3); every layer then mixes scalars
+# alone,
+# s_i ← s_i + Σ_j Atten_ij MLP(s_j). It shows what is lost where the graph only enters through fixed pair weights.
+
+
+class OneLayerPST(nn.Module):
+    """One attention matrix for all layers."""
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__()
+        self.norm_s, self.bound_v = ChannelNorm(), VectorBound()
+        self.projections_v = ChannelLinear(channels, 2 * channels, bias=False)
+        self.projections_s = ChannelLinear(channels, 2 * channels, bias=False)
+        self.attention = PointAttention(channels)
+        self.values = nn.ModuleList(MLP([channels, channels, channels]) for _ in range(layers))
+        begin_in_sight(self)
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state with other scalars; the vectors stay as they are."""
+        query_s, key_s = self.projections_s(self.norm_s(state.s)).chunk(2)
+        attention: Tensor = self.attention(pair_products(self.projections_v(self.bound_v(state.v)), query_s, key_s))
+        s = state.s
+        for values in self.values:
+            sums = weighted_sums(attention, values(self.norm_s(s)).unsqueeze(-1)).squeeze(-1)
+            s = s + size_scale(s.shape[-1]) * sums
+        return PointState(s, state.v)
+
+
+# The authors' released model: what their code computes, which is not quite what the paper prints.
+#
+# For each layer ℓ, with ŝ and v̂ normalised:
+#
+# * pair term g_ij = MLP(⟨W_q v̂_i, W_k v̂_j⟩ per channel)·n^-0.925; attention a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + g accumulates over the
+#   layers; scalars do not enter it;
+# * mixer s' = ŝ + MLP(ŝ) ⊙ ⟨W₁v̂_i, W₂v̂_i⟩, v' = v̂ + v̂ ⊙ MLP(ŝ): products with residuals, no concatenation;
+# * update s ← s + Σ_j a_ij ⊙ MLP(s'_j), v ← v + Σ_j a_ij ⊙ (W v'_j).
+
+
+class Gate(nn.Module):
+    """silu(W s + b), (d, B, n) → (d, B, n): the MLP of one layer with its activation at the end."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.weight, self.bias = ChannelLinear(channels, channels).parameters()
+
+    def forward(self, s: Tensor) -> Tensor:
+        """(d, B, n) → (d, B, n)."""
+        flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2])
+        return silu(torch.addmm(self.bias.unsqueeze(-1), self.weight, flat)).view_as(s)
+
+
+class ReleasedAttention(AttentionMap):
+    """a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + MLP(x), (d, B, n, n); the factor n^-0.925 is applied where it is used."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.mlp = PairMLP(channels, channels, tail=True)
+
+    def forward(self, products: Tensor, previous: Tensor | None) -> Tensor:
+        """(d, B, n, n) twice → (d, B, n, n)."""
+        term: Tensor = self.mlp(products)
+        return term if previous is None else previous + term
+
+
+class ReleasedLayer(nn.Module):
+    """One layer; takes the attention of the layer before and hands on its own.
+
+    ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
+    """
+
+    def __init__(self, channels: int, *, last: bool = False):
+        super().__init__()
+        self.norm_s, self.norm_v = ChannelNorm(), VectorNorm()
+        self.projections = ChannelLinear(channels, 4 * channels, bias=False)  # W_q, W_k, W₁, W₂ in one product
+        self.attention = ReleasedAttention(channels)
+        self.gate_s, self.value_s = Gate(channels), Gate(channels)
+        self.gate_v = None if last else Gate(channels)
+        self.value_v = None if last else ChannelLinear(channels, channels, bias=False)
+
+    def forward(self, state: PointState, previous: Tensor | None = None) -> tuple[PointState, Tensor]:
+        """State and attention before → state and attention after."""
+        s, v = self.norm_s(state.s), self.norm_v(state.v)
+        products, lengths = projected_products(self.projections(v))  # (d, B, n, n), (d, B, n)
+        attention: Tensor = self.attention(products, previous)
+        values_s = self.value_s(s + self.gate_s(s) * lengths)
+        values_v = None
+        if self.value_v is not None and self.gate_v is not None:
+            values_v = self.value_v(v * (1 + self.gate_v(s)).unsqueeze(-1))
+        return PointState(*attended(attention, values_s, values_v, *state, size_scale(s.shape[-1]))), attention
+
+
+class ReleasedPST(LayerStack):
+    """Layers that share one growing attention."""
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__(ReleasedLayer, channels, layers)
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state; the vectors are those after the last layer but one, as nothing reads later ones."""
+        attention: Tensor | None = None
+        for layer in self.layers:
+            state, attention = layer(state, attention)
+        return state
+
+
+# PST whose sums over points are sums: equation (4) as it is printed, for tasks that count (:class:`SummingPST`).
+#
+# The released model, and after it the other presets, scale the sums over n points by n^-0.925, which keeps values
+# alike
+# in small and large graphs. To count, such a model has to find n and undo the factor, and graphs of different size
+# pull
+# its weights in different directions. Here the factor is the same for all graphs, and scalars are bounded instead of
+# normalised, so that their size is not lost on the way.
+#
+# Attention begins still larger than in the other presets (:func:`begin_in_sight`).
+
+
+_FIRST_SCALARS = 0.01
+_LONGEST_VECTOR = 10.0  # also the products of long vectors are counts
+_SUM_FACTOR = 1 / 16  # of the order of one over the number of points
+_ATTENTION_GAIN = 3.0  # what few neighbours give is to be seen among all points
+_SCALAR_GAIN = 0.1  # at the beginning the scalars of all points are alike, and say nothing of a pair
+
+
+class SummingPSTLayer(PSTLayer):
+    """A layer of PST with Σ_j Atten_ij s'_j / 16 and Σ_j Atten_ij v'_j / 16, whose scalars keep their size."""
+
+    def __init__(self, channels: int, *, last: bool = False):
+        super().__init__(channels, last=last)
+        self.norm_s, self.bound_v = ScalarBound(), VectorBound(_LONGEST_VECTOR)
+
+    def sum_factor(self, nodes: int) -> float:
+        """The same for every n."""
+        return _SUM_FACTOR
+
+
+class SummingPST(LayerStack):
+    """The Point Set Transformer for counting."""
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__(SummingPSTLayer, channels, layers)
+        begin_in_sight(self, attention=_ATTENTION_GAIN)
+        with torch.no_grad():
+            for part in self.modules():
+                if isinstance(part, PairMLP):
+                    part.weight1[:, :channels].mul_(_SCALAR_GAIN)
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state; the first scalars are small beside what the layers add."""
+        return super().forward(PointState(_FIRST_SCALARS * state.s, state.v))

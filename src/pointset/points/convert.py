@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from pointset.machine import check_fits
 from pointset.points.graphs import GraphArrays
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
-from pointset.points.memory import check_fits
-from pointset.points.point_set import PointSet, check_floating_point
-from pointset.points.point_sets import Eigenpairs, PointSets
+from pointset.points.point_set import Eigenpairs, PointSet, PointSets, check_floating_point
 from pointset.points.solve import solve_in_order
 from pointset.points.store import PointStore
 

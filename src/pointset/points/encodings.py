@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from pointset.errors import MatrixError, RankError
+from pointset.machine import check_fits
 from pointset.points.convert import to_points
 from pointset.points.inputs import read_graph
 from pointset.points.inverse import rebuild
-from pointset.points.memory import check_fits
 from pointset.points.point_set import PointSet
-from pointset.points.sparse import adjacency_matrix
+from pointset.points.solve import adjacency_matrix
 
 
 def random_walk(graph: Any, steps: int) -> Tensor:

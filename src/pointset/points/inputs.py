@@ -18,9 +18,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.errors import GraphError, PointsetError
-from pointset.points.assembly import arrays_from_listing, check_rows
-from pointset.points.canonical import EdgeListing
-from pointset.points.graphs import MAX_NODES, NO_FEATURES, Features, Floats, Graph, GraphArrays, Integers
+from pointset.points.graphs import (
+    MAX_NODES,
+    NO_FEATURES,
+    EdgeListing,
+    Features,
+    Floats,
+    Graph,
+    GraphArrays,
+    Integers,
+    arrays_from_listing,
+    check_rows,
+)
 
 ACCEPTED = (
     "a PyG Data, a networkx graph, a scipy sparse or dense (n, n) adjacency matrix, or (num_nodes, edges) with "

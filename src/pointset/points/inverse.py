@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pointset.errors import GraphError, RankError
+from pointset.machine import check_fits
 from pointset.points.graphs import WeightKind
 from pointset.points.matrices import (
     DEFAULT_MATRIX,
@@ -16,12 +17,12 @@ from pointset.points.matrices import (
     NormalizedAdjacency,
     matrix_named,
 )
-from pointset.points.memory import check_fits
 from pointset.points.point_set import PointSet
-from pointset.points.spectrum import relative_error_bound
+from pointset.points.solve import relative_error_bound
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
 
 _DENSE_COPIES = 5  # matrix, adjacency and what is between them
 _MARGIN = 4.0  # an edge must stand out this much from the largest possible error

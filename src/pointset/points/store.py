@@ -27,7 +27,7 @@ from pointset.errors import PointsetError, StoreWarning
 from pointset.files import cache_folder
 from pointset.points.graphs import GraphArrays
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
-from pointset.points.point_sets import Eigenpairs
+from pointset.points.point_set import Eigenpairs
 from pointset.points.solve import Solved, solve_in_order
 
 _VERSION = 1  # of the layout and of the numerics: raise it when eigenpairs of the same graph would come out differently

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pointset.reports.picture_files import check_picture_file, save_picture
-from pointset.reports.run_pages.words import duration, memory, metric_name, number, with_spread
+from pointset.reports.pictures import check_picture_file, save_picture
+from pointset.text import duration, memory, metric_name, number, with_spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pointset.reports.express.page import Page
+    from pointset.reports.page import Page
+
 
 # Told apart also by most who see fewer colours; from the ninth model on they come again, dashed.
 _COLOURS = ("#2b6ca8", "#d9583b", "#2a8f63", "#8458a6", "#d18a00", "#5f6b78", "#c04a8a", "#3aa6b9")
@@ -53,7 +54,7 @@ def draw_costs(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:
 
 def compose_comparison(content: Mapping[str, Any]) -> Figure:
     """The whole page; its height follows the number of models."""
-    from pointset.reports.express.page import HEAD, MARGIN, Page
+    from pointset.reports.page import HEAD, MARGIN, Page
 
     models = content["contenders"]
     high = max(_CHART[1], _LINE * (len(models) + 1))
@@ -76,7 +77,7 @@ def _style(index: int) -> dict[str, Any]:
 def _draw_curves(axes: Axes, content: Mapping[str, Any]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    from pointset.reports.drawing.style import HAIRLINE, QUIET
+    from pointset.reports.style import HAIRLINE, QUIET
 
     values: list[float] = []
     for index, model in enumerate(content["contenders"]):
@@ -106,8 +107,8 @@ def _write_key(page: Page, left: float, top: float, content: Mapping[str, Any]) 
     """Models by their test score, the best in bold; those without one last."""
     from matplotlib.lines import Line2D
 
-    from pointset.reports.drawing.style import INK, QUIET
-    from pointset.reports.express.page import TEXT, broken
+    from pointset.reports.page import TEXT, broken
+    from pointset.reports.style import INK, QUIET
 
     sign = -1 if content["higher_is_better"] else 1
     order = sorted(
@@ -132,8 +133,8 @@ def _is_unscored(model: Mapping[str, Any]) -> bool:
 
 def compose_costs(content: Sequence[Mapping[str, Any]]) -> Figure:
     """The whole page; its height follows the number of models."""
-    from pointset.reports.drawing.style import INK
-    from pointset.reports.express.page import HEAD, MARGIN, TEXT, Page, broken
+    from pointset.reports.page import HEAD, MARGIN, TEXT, Page, broken
+    from pointset.reports.style import INK
 
     name, wide = 1.7, 3.6
     high = max(1, len(content)) * _ROW
@@ -153,7 +154,7 @@ def compose_costs(content: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _draw_bars(axes: Axes, values: Sequence[float | None], words: Any, colour: str) -> None:
     """Lengths are shares of the largest, with room for a number behind it."""
-    from pointset.reports.drawing.style import INK
+    from pointset.reports.style import INK
 
     largest = max((value for value in values if value is not None), default=1.0) or 1.0
     axes.set(xlim=(0, 1.4), ylim=(max(1, len(values)), 0))

@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pointset.reports.drawing.layout import Floats, Integers
-from pointset.reports.drawing.node_colours import SCALE, Colouring, as_hex
-from pointset.reports.portraits import MOST_NODES, NO_LEGEND, Legend, Portrait, colouring_of, ends_of, positions_of
+from pointset.reports.layout import Floats, Integers
+from pointset.reports.palette import (
+    MOST_NODES,
+    NO_LEGEND,
+    SCALE,
+    Colouring,
+    Legend,
+    Portrait,
+    as_hex,
+    colouring_of,
+    ends_of,
+    positions_of,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
+
 
 _BLANK = 0x2800  # the braille letter without dots
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # row and column in the cell → its bit

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from pointset.testing.asserting import TOLERANCE, assert_invariant
-from pointset.testing.changes import random_rotation, reordered_graph, reordered_nodes, rotated_in_eigenspaces
-from pointset.testing.measuring import Change, Measurement, Symmetry, measure_invariance
-from pointset.testing.rows import InvarianceError
+from pointset.testing.symmetry import (
+    TOLERANCE,
+    Change,
+    InvarianceError,
+    Measurement,
+    Symmetry,
+    assert_invariant,
+    measure_invariance,
+    random_rotation,
+    reordered_graph,
+    reordered_nodes,
+    rotated_in_eigenspaces,
+)
 
 __all__ = [
     "TOLERANCE",

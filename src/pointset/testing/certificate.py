@@ -1,22 +1,42 @@
-"""Every symmetry of a trained model measured and judged, in its own precision and in float64 (:func:`certify`).
-
-In float32 rounding hides small violations and cannot be told from them. In float64 the same weights leave nothing of
-rounding, so that what is left there is the structure's own fault.
-"""
+"""An invariance certificate for a trained model on some data, in plain values (:func:`check_run`)."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
+from pointset.datasets.molecules.many import Unreadable, read_chunk
+from pointset.datasets.molecules.parsing import Molecule
 from pointset.encoders.model import PointModel
+from pointset.errors import MissingDataError, MissingExtraError, PointsetError, SpecError
+from pointset.files import finite
 from pointset.points.graphs import Graph
-from pointset.progress import progress_bar
-from pointset.testing.measuring import Measurement, Symmetry, measure_invariance
-from pointset.testing.rows import RowsOfGraphs
+from pointset.points.inputs import read_graph
+from pointset.points.matrices import matrix_named
+from pointset.prediction.engine import check_forward_fits
+from pointset.prediction.features import Needs, graph_of, refusal
+from pointset.prediction.predictor import Predictor, answers, load
+from pointset.prediction.sources import DatasetSource, Entry, Source
+from pointset.prediction.stream import Job, Question
+from pointset.progress import progress_bar, track
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe_files import read_recipe
+from pointset.testing.symmetry import Change, Measurement, RowsOfGraphs, Symmetry, as_points, measure_invariance
+from pointset.training.data import load_data
+
+# Every symmetry of a trained model measured and judged, in its own precision and in float64 (:func:`certify`).
+#
+# In float32 rounding hides small violations and cannot be told from them. In float64 the same weights leave nothing of
+# rounding, so that what is left there is the structure's own fault.
+
 
 ALLOWED = {"float32": 1e-4, "float64": 1e-8}  # of the largest output
 _BATCH_SIZE = 64  # graphs
@@ -74,3 +94,240 @@ def certify(
             found = measure_invariance(tried, graphs, seed=seed, repeats=repeats, rows=rows)
             checks += [Check(name, allowed[name], one) for one in found]
     return checks
+
+
+# Graphs on which a run's model is checked: of any data that it can predict, or of its own test part.
+
+
+_PART = "test"
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnGraphs:
+    """Some graphs of an input, in its order."""
+
+    data: str  # the input, for people
+    unit: str  # "row" or "graph"
+    available: int  # how many the input has
+    names: list[str] = field(default_factory=list)  # "line 7", "graph 3"
+    smiles: list[str | None] = field(default_factory=list)
+    graphs: list[Graph] = field(default_factory=list)  # with the features that the model takes
+    left_out: dict[str, str] = field(default_factory=dict)  # by name, why it cannot be read
+
+
+def graphs_of_data(
+    predictor: Predictor,
+    question: Question,
+    *,
+    limit: int,
+    seed: int,
+    progress: bool | None = None,
+) -> DrawnGraphs:
+    """At most ``limit`` rows of a table of SMILES, of graph files, or of a dataset.
+
+    Raises:
+        PointsetError: the input cannot be read, or none of its rows drawn.
+    """
+    job = Job(predictor, question, show=progress)
+    return _drawn(predictor, job.source, question.given, limit, seed, progress)
+
+
+def graphs_of_run(
+    predictor: Predictor,
+    run: Path,
+    *,
+    data_dir: Path | None = None,
+    limit: int,
+    seed: int,
+    progress: bool | None = None,
+) -> DrawnGraphs:
+    """At most ``limit`` graphs of the run's own test part.
+
+    Raises:
+        MissingDataError: it is a bundle without a run, or the data is nowhere.
+        SpecError: there is no test part.
+    """
+    folder = RunFolder(run)
+    if not folder.has_run:
+        raise MissingDataError(f"{run} is a model without the data of its run; give some, as for `pointset predict`")
+    data = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
+    if not len(data.part(_PART)):
+        raise SpecError(f"{data.card.name} has no graphs in its part {_PART!r}; give other data to check on")
+    source = DatasetSource(data.dataset, _PART, _needs(predictor))
+    return _drawn(predictor, source, f"{data.card.name}, {_PART}", limit, seed, progress)
+
+
+def _needs(predictor: Predictor) -> Needs:
+    return Needs.of(predictor.model, predictor.bundle.weighted_edges)
+
+
+def _drawn(
+    predictor: Predictor, source: Source, data: str, limit: int, seed: int, progress: bool | None
+) -> DrawnGraphs:
+    rows = track(source.entries(), "Reading", source.count(), show=progress)
+    entries, available = _sample(rows, limit, seed)
+    drawn = DrawnGraphs(data, source.unit, available)
+    read = predictor.molecule_reader() if source.has_smiles else None
+    for entry in entries:
+        try:
+            item = read_chunk(read, [entry.item])[0] if read is not None and entry.problem is None else entry.item
+            graph = _prepared(predictor, entry, item)
+        except MissingExtraError:
+            raise
+        except PointsetError as error:
+            drawn.left_out[entry.place] = str(error)
+            continue
+        drawn.names.append(entry.place)
+        drawn.smiles.append(_smiles(source, entry))
+        drawn.graphs.append(graph)
+    if not drawn.graphs:
+        why = next((f"{name}: {reason}" for name, reason in drawn.left_out.items()), f"it has no {source.unit}s")
+        raise SpecError(f"none of {data} can be checked; expected at least one {source.unit} to be readable\n{why}")
+    return drawn
+
+
+def _sample(entries: Iterable[Entry], limit: int, seed: int) -> tuple[list[Entry], int]:
+    """``limit`` of them, each set equally likely, in their order; and how many there are (reservoir sampling)."""
+    generator = random.Random(seed)  # noqa: S311 no secret
+    kept: list[tuple[int, Entry]] = []
+    count = 0
+    for count, entry in enumerate(entries, start=1):
+        if len(kept) < limit:
+            kept.append((count, entry))
+        elif (place := generator.randrange(count)) < limit:
+            kept[place] = count, entry
+    return [entry for _, entry in sorted(kept, key=itemgetter(0))], count
+
+
+def _prepared(predictor: Predictor, entry: Entry, item: Any) -> Graph:
+    """The graph with the features that the model takes.
+
+    Raises:
+        PointsetError: there is none, or it does not fit the model.
+    """
+    if entry.problem is not None:
+        raise SpecError(entry.problem)
+    if isinstance(item, Unreadable):
+        raise refusal(item)
+    graph = graph_of(item) if isinstance(item, Molecule) else item if isinstance(item, Graph) else read_graph(item)[0]
+    check_forward_fits(graph.num_nodes, predictor.model.readout.linear.in_features)
+    needs = _needs(predictor)
+    arrays = read_graph(needs.fit(graph))
+    matrix_named(needs.matrix).check(arrays)  # now, so that one graph with self-loops does not stop all others
+    return arrays[0]
+
+
+def _smiles(source: Source, entry: Entry) -> str | None:
+    if isinstance(entry.item, str):
+        return entry.item
+    return dict(zip(source.columns, entry.cells, strict=True)).get("smiles")
+
+
+def check_run(
+    run: str | Path,
+    data: str | None = None,
+    *,
+    smiles: str | None = None,
+    data_dir: Path | None = None,
+    limit: int = 200,
+    seed: int = 0,
+    repeats: int = 3,
+    tolerance: float = ALLOWED["float32"],
+    tolerance_float64: float = ALLOWED["float64"],
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Measure and judge every symmetry of a run's model.
+
+    Args:
+        run: the folder of a run, or a bundle.
+        data: what ``pointset predict`` takes: a table of SMILES, graph files, the name of a dataset; by default the
+            test part of the run's own data.
+        smiles: the column of SMILES of a table.
+        data_dir: where a dataset's files lie.
+        limit: most graphs to check, drawn at random.
+        seed: of that choice and of all random changes.
+        repeats: number of random draws of each change.
+        tolerance: largest difference in float32, relative to the largest output.
+        tolerance_float64: the same in float64.
+        progress: whether to show bars; by default where there is a terminal.
+
+    Returns:
+        ``invariant``, ``graphs`` (how many were checked), ``repeated_eigenvalues`` (how many of them have some),
+        ``checks`` (one for each symmetry and precision, with the worst graph), ``worst_check`` (the one nearest to its
+        tolerance, or farthest beyond), ``left_out`` (rows that cannot be read, with reasons), and what was asked. All
+        is fit for JSON: what is no finite number is None.
+
+    Raises:
+        PointsetError: the run or its data cannot be read, so that nothing is said of the model.
+    """
+    _check_numbers(limit, repeats, tolerance, tolerance_float64)
+    predictor, allowed = load(run), {"float32": tolerance, "float64": tolerance_float64}
+    if data is None:
+        drawn = graphs_of_run(predictor, Path(run), data_dir=data_dir, limit=limit, seed=seed, progress=progress)
+    else:
+        question = Question(data, smiles=smiles, data_dir=data_dir, workers=0)
+        drawn = graphs_of_data(predictor, question, limit=limit, seed=seed, progress=progress)
+    checks = certify(predictor.model, drawn.graphs, seed=seed, repeats=repeats, allowed=allowed, progress=progress)
+    found = {
+        "invariant": all(check.passed for check in checks),
+        "run": str(run),
+        "data": drawn.data,
+        "graphs": len(drawn.graphs),
+        "available": drawn.available,
+        "repeated_eigenvalues": _with_repeated_eigenvalues(predictor.model, drawn.graphs),
+        "repeats": repeats,
+        "seed": seed,
+        "checks": [_plain(check, predictor, drawn) for check in checks],
+        "worst_check": checks.index(max(checks, key=lambda check: check.excess)),
+        "left_out": [{"row": name, "reason": reason} for name, reason in drawn.left_out.items()],
+    }
+    plain: dict[str, Any] = finite(found)
+    return plain
+
+
+def _plain(check: Check, predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
+    measured = check.measured
+    return {
+        "symmetry": measured.symmetry.name.lower(),
+        "change": measured.symmetry.value,
+        "precision": check.precision,
+        "largest": measured.largest,
+        "tolerance": check.tolerance,
+        "passed": check.passed,
+        "largest_output": measured.largest_output,
+        "worst": None if measured.worst is None else _worst(measured.worst, measured.differences, predictor, drawn),
+    }
+
+
+def _worst(worst: Change, differences: list[float], predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
+    """The graph with the largest change, and what ``pointset predict`` would say of it before and after."""
+    card, graph = predictor.card, drawn.graphs[worst.graph]
+    rows = torch.stack([worst.before, worst.after]).to("cpu", torch.float64)
+    scale = predictor.bundle.scale
+    before, after = answers(rows if scale is None else scale.restore(rows), card.task)[:, worst.column].tolist()
+    return {
+        "graph": drawn.names[worst.graph],
+        "smiles": drawn.smiles[worst.graph],
+        "nodes": graph.num_nodes,
+        "edges": graph.edges.shape[1],
+        "difference": differences[worst.graph],
+        "target": (card.classes or card.target_names)[worst.column],
+        "node": worst.row if predictor.model.readout.level == "node" else None,
+        "before": before,
+        "after": after,
+    }
+
+
+def _with_repeated_eigenvalues(model: PointModel, graphs: list[Graph]) -> int:
+    """Only on these graphs another basis inside an eigenspace is more than a change of signs."""
+    spaces = (points.eigenspaces() for points in as_points(model, graphs))
+    return sum(any(space.multiplicity > 1 for space in of_graph) for of_graph in spaces)
+
+
+def _check_numbers(limit: int, repeats: int, *tolerances: float) -> None:
+    for name, value in (("limit", limit), ("repeats", repeats)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SpecError(f"got {name}={value!r}; expected a whole number, at least 1")
+    for tolerance in tolerances:
+        if not 0 < tolerance < math.inf:
+            raise SpecError(f"got a tolerance of {tolerance!r}; expected a positive number")

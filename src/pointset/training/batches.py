@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from enum import IntEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -11,13 +12,36 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, Sampler
 
-from pointset.encoders.budget import Budget, BudgetBatchSampler
-from pointset.encoders.loader import PointLoader
+from pointset.encoders.loader import Budget, BudgetBatchSampler, PointLoader
+from pointset.machine import training_bytes
 from pointset.points.graphs import Integers
-from pointset.points.memory import training_bytes
-from pointset.points.point_sets import PointSets
-from pointset.training.recipe import Recipe
-from pointset.training.seeds import Purpose, stream
+from pointset.points.point_set import PointSets
+from pointset.runs.recipe import Recipe
+
+# Independent random streams from one seed.
+#
+# Everything random in a run is drawn from a stream named by its purpose and its place (epoch, batch, device). So a run
+# that is taken up in the middle draws what it would have drawn unbroken, and no state of a generator is ever stored.
+
+
+class Purpose(IntEnum):
+    """What a stream is for; the numbers are part of every run's result and never change."""
+
+    WEIGHTS = 0
+    ORDER = 1
+    NOISE = 2
+
+
+def stream_seed(seed: int, purpose: Purpose, *place: int) -> int:
+    """A 63-bit seed for this purpose and place."""
+    state = np.random.SeedSequence([seed, purpose, *place]).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
+
+
+def stream(seed: int, purpose: Purpose, *place: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator at the beginning of a stream."""
+    return torch.Generator(device).manual_seed(stream_seed(seed, purpose, *place))
+
 
 _EVALUATION_BYTES = 500_000_000  # of a batch whose activations are not kept
 _EVALUATION_GRAPHS = 512

@@ -130,7 +130,7 @@ class BundleFiles:
     def _check_size(self, name: str, size: int, most_bytes: int) -> None:
         if size > most_bytes:
             raise FileFormatError(f"{self.path}: {name} has {size:,} bytes; expected at most {most_bytes:,}")
-        from pointset.points.memory import check_fits  # loads torch, which finding a bundle does without
+        from pointset.machine import check_fits  # loads torch, which finding a bundle does without
 
         check_fits(2 * size, f"loading {self.path} needs", "Load it on a larger machine")
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import replacing
-from pointset.training.progress_record import ProgressRecord
+from pointset.runs.result import ProgressRecord
 
 _NOTE, _VERSION = "pointset", 1
 State = dict[str, Tensor]

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pointset.encoders.execution import has_bfloat16_products
+from pointset.encoders.model import has_bfloat16_products
 from pointset.errors import SpecError
 from pointset.machine import cores
-from pointset.training.recipe import Recipe
+from pointset.runs.recipe import Recipe
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
 
 _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed"}
 DTYPES = {"32": torch.float32, "64": torch.float64, "bf16": torch.float32}

@@ -31,7 +31,8 @@ from pointset.errors import SpecError, did_you_mean
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pointset.datasets.scale import TargetScale
+    from pointset.datasets.dataset import TargetScale
+
 
 _LABEL_METRICS = ("roc_auc", "average_precision", "accuracy")
 _METRICS = {

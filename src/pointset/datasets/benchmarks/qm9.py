@@ -5,9 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pointset.datasets.benchmarks.qm9_files import ATOMS, BONDS, read_downloaded, read_npz, read_processed
-from pointset.datasets.benchmarks.qm9_package import PACKAGE, read_package
-from pointset.datasets.benchmarks.qm9_targets import ELEMENTS, REFERENCED, TARGETS, atom_reference_energies
+from pointset.datasets.benchmarks.qm9_files import (
+    ATOMS,
+    BONDS,
+    ELEMENTS,
+    PACKAGE,
+    REFERENCED,
+    TARGETS,
+    atom_reference_energies,
+    read_downloaded,
+    read_npz,
+    read_package,
+    read_processed,
+)
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Task
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import Split, random_split
@@ -70,7 +80,7 @@ QM9 = Benchmark(
             "Energies are in eV (1 Hartree = 27.211386246 eV, as in PyG). The paper's tables print their units too "
             "small by 10^3: for meV read eV, for 10^-2 meV read 10^-2 eV.",
             "The paper's text speaks of 13 properties; its tables have these 12.",
-            "What atom_reference subtracts: pointset.datasets.benchmarks.qm9_targets.atom_reference_energies.",
+            "What atom_reference subtracts: pointset.datasets.benchmarks.qm9_files.atom_reference_energies.",
         ),
     ),
     (

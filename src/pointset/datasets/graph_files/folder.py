@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pointset.datasets.graph_files import graphml
-from pointset.datasets.graph_files.formats import load
-from pointset.datasets.graph_files.records import GraphRecord, shown_name
-from pointset.datasets.graph_formats import FORMATS
+from pointset.datasets.graph_files.formats import FORMATS, GraphRecord, load, shown_name
 from pointset.errors import FileFormatError
 from pointset.points.graphs import Graph
 

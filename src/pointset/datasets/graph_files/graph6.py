@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pointset.datasets.graph_files.records import GraphRecord, shown_name
+from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import Graph, Integers
 

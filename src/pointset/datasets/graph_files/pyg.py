@@ -16,8 +16,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.separate import separate
 
-from pointset.datasets.graph_files.records import GraphRecord, shown_name
-from pointset.datasets.unpickling import claims_too_much, load_tensors
+from pointset.datasets.graph_files.formats import GraphRecord, shown_name
+from pointset.datasets.safe_pickle import claims_too_much, load_tensors
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import Graph
 

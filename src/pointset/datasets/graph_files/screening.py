@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pointset.datasets.graph_files.records import GraphRecord
+from pointset.datasets.graph_files.formats import GraphRecord
 from pointset.errors import ConvergenceError, MatrixError, MemoryForecastError, PointsetError, RankError
 from pointset.points.convert import to_points, to_points_many
 from pointset.points.graphs import Graph, GraphArrays

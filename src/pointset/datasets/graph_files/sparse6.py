@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 from pointset.datasets.graph_files import graph6
-from pointset.datasets.graph_files.records import GraphRecord
+from pointset.datasets.graph_files.formats import GraphRecord
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import Graph, Integers
 

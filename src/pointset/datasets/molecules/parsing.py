@@ -3,13 +3,86 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pointset.datasets.molecules.molecule import MoleculeError
-from pointset.datasets.molecules.rdkit_guard import one_line, shown
+import numpy as np
+import numpy.typing as npt
+
+from pointset.errors import GraphError, MissingExtraError
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
+
+
+# What reading a molecule gives: a graph in plain arrays, or an error that says why not.
+
+
+class MoleculeError(GraphError):
+    """The text given is not a SMILES that can be made a graph."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Molecule:
+    """A molecule as a graph: n atoms are nodes, m bonds are undirected edges, each listed once."""
+
+    x: npt.NDArray[np.int64]  # (n, c) atom features
+    edges: npt.NDArray[np.int64]  # (2, m) first and second atom of each bond
+    edge_attr: npt.NDArray[np.int64]  # (m, b) bond features
+    pos: npt.NDArray[np.float64] | None  # (n, 3) coordinates in Å
+    smiles: str  # the writing whose atom order the arrays follow
+
+    @property
+    def num_nodes(self) -> int:
+        """The n of the shapes above."""
+        return len(self.x)
+
+
+# RDKit kept at arm's length: missing, chatty or throwing, the caller sees only this package's errors.
+
+
+_SHOWN_CHARACTERS = 60  # of a SMILES in a message
+_REASON_CHARACTERS = 200
+
+
+def require_rdkit() -> None:
+    """Raise :class:`MissingExtraError` where RDKit is not installed."""
+    try:
+        import rdkit  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(
+            "reading SMILES needs RDKit, which is not installed: pip install 'pointset[chem]'"
+        ) from None
+
+
+@contextmanager
+def rdkit_at_work(smiles: str) -> Iterator[None]:
+    """Silence RDKit's log, and turn its exceptions into :class:`MoleculeError`."""
+    from rdkit import rdBase
+
+    try:
+        with rdBase.BlockLogs():
+            yield
+    except MoleculeError:
+        raise
+    except (RuntimeError, ValueError) as error:  # RDKit's invariants, and its chemistry exceptions
+        raise MoleculeError(f"RDKit cannot handle the SMILES {shown(smiles)}: {one_line(str(error))}") from None
+
+
+def shown(smiles: str) -> str:
+    """The SMILES in quotes, cut to a length that fits a message."""
+    if len(smiles) <= _SHOWN_CHARACTERS:
+        return repr(smiles)
+    return f"{smiles[:_SHOWN_CHARACTERS]!r}… ({len(smiles):,} characters)"
+
+
+def one_line(reason: str) -> str:
+    """A reason of any length on one line of bounded length."""
+    line = " ".join(reason.split())
+    return line if len(line) <= _REASON_CHARACTERS else line[:_REASON_CHARACTERS] + "…"
+
 
 MAX_CHARACTERS = 10_000
 """Longest SMILES that is read. RDKit's canonical order costs the square of the atoms: 10,000 atoms take 3 s, 100,000
@@ -91,3 +164,46 @@ def _why_not(text: str) -> str:
         place = f", near character {position[1]}" if (position := _POSITION.search(messages)) else ""
         return f"{shown(text)} is not a SMILES: {reason}{place}; correct the text"
     return f"the SMILES {shown(text)} is not a possible molecule: {reason}; correct it, or read with lenient=True"
+
+
+# One writing for each molecule, so that its arrays do not depend on how it was written.
+
+
+def canonical(mol: Mol, *, lenient: bool = False) -> tuple[Mol, str]:
+    """The molecule read again from its canonical SMILES, and that SMILES.
+
+    Reordering the atoms would not do: the chirality tags CW and CCW refer to the order of the bonds, so only molecules
+    read from one and the same text have equal tags. The writing is repeated until it no longer changes; should two or
+    more alternate, the first of them in alphabetical order is taken.
+    """
+    from rdkit import Chem
+
+    seen: list[str] = []
+    while (smiles := Chem.MolToSmiles(mol)) not in seen:
+        seen.append(smiles)
+        mol = parse(smiles, lenient=lenient)
+    smiles = min(seen[seen.index(smiles) :])
+    return (mol if smiles == seen[-1] else parse(smiles, lenient=lenient)), smiles
+
+
+# The ring systems of a molecule with what links them: what a scaffold split keeps on one side.
+
+
+def murcko_scaffold(smiles: str) -> str:
+    """The Bemis–Murcko scaffold as canonical SMILES without stereochemistry.
+
+    It is empty for a molecule without rings, and for one that cannot be read.
+    """
+    require_rdkit()
+    from rdkit import Chem
+
+    try:
+        text = screen(smiles)
+        with rdkit_at_work(text):
+            mol, _ = canonical(parse(text))
+            Chem.RemoveStereochemistry(mol)
+            scaffold = Chem.MurckoDecompose(mol)
+            # lenient: cutting a side chain off can leave an atom, such as [c-], that no molecule may have
+            return canonical(scaffold, lenient=True)[1] if scaffold.GetNumAtoms() else ""
+    except MoleculeError:
+        return ""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pointset.lazy_names import on_first_use
+from pointset.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from pointset.datasets.own.graph_dataset import graph_files as graph_files
-    from pointset.datasets.own.molecule_dataset import smiles_csv as smiles_csv
+    from pointset.datasets.own.graphs import graph_files as graph_files
+    from pointset.datasets.own.molecules import smiles_csv as smiles_csv
     from pointset.datasets.own.rejected import Rejected as Rejected
     from pointset.datasets.own.rejected import write_rejected as write_rejected
 
 _HOME = {
-    "smiles_csv": "pointset.datasets.own.molecule_dataset",
-    "graph_files": "pointset.datasets.own.graph_dataset",
+    "smiles_csv": "pointset.datasets.own.molecules",
+    "graph_files": "pointset.datasets.own.graphs",
     "Rejected": "pointset.datasets.own.rejected",
     "write_rejected": "pointset.datasets.own.rejected",
 }

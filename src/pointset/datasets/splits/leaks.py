@@ -2,17 +2,252 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
+from numpy.typing import NDArray
+from torch import Tensor
 
-from pointset.datasets.splits.fingerprints import alike
-from pointset.datasets.splits.graph_colours import coloured_graphs
-from pointset.datasets.splits.leak_report import LeakReport
+from pointset.datasets.splits.fingerprints import alike, coloured_graphs, feature_rows, is_whole, real_bits, scrambled
 from pointset.datasets.splits.parts import Split, check_split
-from pointset.datasets.splits.same_graphs import ExactComparison
-from pointset.points.graphs import GraphArrays, Integers
+from pointset.points.graphs import Graph, GraphArrays, Integers
+from pointset.points.same_graph import Coloured, match_by_components
 from pointset.progress import track
+
+# What the check for leaks found (:class:`LeakReport`).
+
+
+_SIDES = (("train", "test"), ("train", "val"), ("val", "test"))  # seen first, scored later
+
+
+class LeakPair(NamedTuple):
+    """One graph that stands on two sides."""
+
+    seen: int  # number of the graph in the earlier part
+    scored: int  # number of the same graph in the later part
+    parts: tuple[str, str]  # such as ("train", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class LeakReport:
+    """Graphs that stand on two sides of a split. ``str(report)`` says it in words."""
+
+    sizes: dict[str, int]  # part → number of its graphs
+    groups: tuple[dict[str, Integers], ...]  # each one graph: part → the numbers under which it stands there
+    duplicates: dict[str, int]  # part → graphs that are copies of an earlier one of the same part; no leak
+    undecided: Integers  # graphs that could be the same as another, but were too large or too hard to compare
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a leak."""
+        return bool(self.groups)
+
+    @property
+    def pairs(self) -> list[LeakPair]:
+        """Every graph of a later part that is also in an earlier one, with its first copy there."""
+        return [
+            LeakPair(int(group[seen][0]), int(index), (seen, scored))
+            for seen, scored in _SIDES
+            for group in self.groups
+            if seen in group and scored in group
+            for index in group[scored]
+        ]
+
+    @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        """(earlier part, later part) → how many graphs of the later are also in the earlier."""
+        return {sides: len(self.affected(*sides)) for sides in _SIDES if set(sides) <= set(self.sizes)}
+
+    def affected(self, seen: str, scored: str) -> Integers:
+        """The graphs of the part ``scored`` that are also in the part ``seen``, sorted."""
+        found = [group[scored] for group in self.groups if seen in group and scored in group]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    def __str__(self) -> str:
+        sentences = [self._leaks()]
+        copies = [f"{count:,} in {part}" for part, count in self.duplicates.items() if count]
+        if copies:
+            sentences.append(f"Copies within one part, which are no leak: {', '.join(copies)}.")
+        if len(self.undecided):
+            shown = ", ".join(f"{index:,}" for index in self.undecided[:3])
+            sentences.append(
+                f"{_graphs(len(self.undecided))} could be the same as another but too large or too symmetric to "
+                f"compare in full (e.g. graph {shown}); ask pointset.is_same_graph about those that matter."
+            )
+        return " ".join(sentences)
+
+    def _leaks(self) -> str:
+        if not self.found:
+            return f"No graph stands on two sides of the split ({sum(self.sizes.values()):,} graphs compared)."
+        clauses = []
+        example = {pair.parts: pair for pair in reversed(self.pairs)}
+        for (seen, scored), count in self.counts.items():
+            if count:
+                pair, size = example[seen, scored], self.sizes[scored]
+                clauses.append(
+                    f"{count:,} of {size:,} {scored} graphs ({percent(count / size)}) {'is' if count == 1 else 'are'} "
+                    f"also in {seen} (e.g. graph {pair.scored:,} = graph {pair.seen:,})"
+                )
+        return (
+            f"{'; '.join(clauses)}. Scores on them measure memory, not learning: take them out of the part that is "
+            "scored or of the part that is learned from, or remove copies before splitting."
+        )
+
+
+def percent(share: float) -> str:
+    """``12.5 %``; what is more than nothing is never ``0.0 %``."""
+    return "< 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
+
+
+def _graphs(count: int) -> str:
+    return "1 graph" if count == 1 else f"{count:,} graphs"
+
+
+# Graphs of one group, their features as numbers that are equal where the features are (:class:`LabelledGraph`).
+
+
+MOST_NODES = 1000  # of a graph to be compared: pairs of nodes take n² memory and n³ time
+_ROUNDS = 6  # of refinement; each doubles the distance that pairs know of
+_SALTS = (np.uint64(0), np.uint64(0x5851F42D4C957F2D))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledGraph:
+    """One graph; equal numbers stand for equal features in all graphs of the group."""
+
+    num_nodes: int
+    edges: Integers  # (2, m)
+    node_class: Integers  # (n,)
+    edge_class: Integers  # (m,)
+
+    def key(self) -> bytes:
+        """The same for verbatim copies only."""
+        return b"".join(array.tobytes() for array in (self.node_class, self.edges, self.edge_class))
+
+    def edge_table(self) -> Integers:
+        """(n, n) symmetric: 0 where there is no edge, otherwise 1 + the edge's class."""
+        low, high = self.edges
+        table = np.zeros((self.num_nodes, self.num_nodes), dtype=np.int64)
+        table[low, high] = table[high, low] = 1 + self.edge_class
+        return table
+
+    def coloured(self) -> Coloured:
+        """As :func:`~pointset.points.same_graph.match_by_components` takes it."""
+        low, high = self.edges
+        pairs = self.edge_table()
+        adjacency = scipy.sparse.coo_array((np.ones(len(low)), (low, high)), shape=pairs.shape)
+        component = np.zeros(0, dtype=np.int64)
+        if self.num_nodes:
+            component = scipy.sparse.csgraph.connected_components(adjacency, directed=False)[1].astype(np.int64)
+        return Coloured(self.node_class, pairs, component)
+
+    def fingerprint(self) -> int | None:
+        """Invariant under relabelling, and different for nearly all different graphs; None for one that is too large.
+
+        The two-dimensional Weisfeiler–Leman test in its "folklore" form: the colour c_ij of a pair of nodes becomes
+        hash(c_ij, Σ_k g(c_ik)·h(c_kj)). g and h are hashes of 20 bits, so that the products of matrices are exact in
+        float64 and do not depend on the order in which a machine adds. Cost n³ for each of 6 rounds.
+        """
+        if self.num_nodes > MOST_NODES:
+            return None
+        codes = self.edge_table().astype(np.uint64)
+        codes[np.diag_indices(self.num_nodes)] += (1 + self.node_class).astype(np.uint64) << np.uint64(32)
+        for _ in range(_ROUNDS):
+            left, right = ((scrambled(codes ^ salt) >> np.uint64(44)).astype(np.float64) for salt in _SALTS)
+            codes = scrambled(codes + scrambled((left @ right).astype(np.uint64)))
+        return int(scrambled(codes).sum(dtype=np.uint64))
+
+
+def labelled_graphs(graphs: Sequence[Graph]) -> list[LabelledGraph]:
+    """Number the features of graphs whose features are of one kind and shape."""
+    node_rows = _rows([graph.features.x for graph in graphs], [graph.num_nodes for graph in graphs])
+    edge_rows = _rows([graph.features.edge_attr for graph in graphs], [graph.edges.shape[1] for graph in graphs])
+    weights = [np.ones(graph.edges.shape[1]) if graph.weights is None else graph.weights for graph in graphs]
+    weighted = [np.column_stack([rows, real_bits(some)]) for rows, some in zip(edge_rows, weights, strict=True)]
+    return [
+        LabelledGraph(graph.num_nodes, graph.edges, nodes, edges)
+        for graph, nodes, edges in zip(graphs, _numbered(node_rows), _numbered(weighted), strict=True)
+    ]
+
+
+def _rows(tensors: list[Tensor | None], counts: list[int]) -> list[NDArray[np.int64]]:
+    """(rows, width) for each graph; width 0 without features."""
+    whole = all(is_whole(tensor) for tensor in tensors if tensor is not None)
+    return [
+        np.zeros((count, 0), dtype=np.int64) if tensor is None else feature_rows(tensor, whole=whole)
+        for tensor, count in zip(tensors, counts, strict=True)
+    ]
+
+
+def _numbered(tables: list[NDArray[np.int64]]) -> list[Integers]:
+    """A number for each row of each table, equal for equal rows."""
+    together = np.concatenate(tables)
+    numbers = np.zeros(len(together), dtype=np.int64)
+    if together.size:
+        numbers = np.unique(together, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return np.split(numbers, np.cumsum([len(table) for table in tables])[:-1])
+
+
+# Which of some graphs that look alike are the same, exactly (:class:`ExactComparison`).
+#
+# Verbatim copies are found by their bytes and most different graphs by the colours of their pairs of nodes; for the
+# rest
+# :mod:`pointset.points.same_graph` seeks a bijection of the nodes. Every "same" is a true isomorphism that keeps
+# features
+# and weights.
+
+
+_PATIENCE = 100  # vain searches for a bijection, in all; for strongly regular graphs one can take seconds
+
+
+class Outcome(NamedTuple):
+    """A partition of the graphs given, by their positions."""
+
+    classes: list[list[int]]  # graphs of one class are the same
+    undecided: list[int]  # graphs that could also be the same as one of another class: too large or hard to compare
+
+
+class ExactComparison:
+    """Sorts groups of graphs into classes; the patience for hard ones is shared by all groups."""
+
+    def __init__(self) -> None:
+        self.patience = _PATIENCE
+
+    def classes(self, graphs: Sequence[Graph]) -> Outcome:
+        """Graphs with features of one kind and shape → classes of the same."""
+        outcome = Outcome([], [])
+        first: list[LabelledGraph] = []  # of each class
+        copies: dict[bytes, int] = {}  # bytes of a graph → its class
+        candidates: dict[int | None, list[int]] = {}  # fingerprint → classes
+        for position, graph in enumerate(labelled_graphs(graphs)):
+            key = graph.key()
+            if key not in copies:
+                similar = candidates.setdefault(graph.fingerprint(), [])
+                number, doubtful = self._search(graph, [(number, first[number]) for number in similar])
+                if number is None:
+                    number = len(first)
+                    first.append(graph)
+                    similar.append(number)
+                    outcome.classes.append([])
+                if doubtful:
+                    outcome.undecided.append(position)
+                copies[key] = number
+            outcome.classes[copies[key]].append(position)
+        return outcome
+
+    def _search(self, graph: LabelledGraph, others: list[tuple[int, LabelledGraph]]) -> tuple[int | None, bool]:
+        """The class that a graph belongs to, if any, and whether that was left undecided."""
+        for number, other in others:
+            if graph.num_nodes > MOST_NODES or not self.patience:
+                return None, True
+            if match_by_components(other.coloured(), graph.coloured()) is not None:
+                return number, False
+            self.patience -= 1
+        return None, False
 
 
 def find_leaks(graphs: GraphArrays, split: Split, *, progress: bool | None = None) -> LeakReport:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pointset.datasets.splits.parts import PARTS, Integers, Split, parts_from_codes
-from pointset.datasets.splits.sizes import DEFAULT_FRACTIONS, exact_shares
+from pointset.datasets.splits.parts import DEFAULT_FRACTIONS, PARTS, Integers, Split, exact_shares, parts_from_codes
 from pointset.errors import SpecError
 
 
@@ -30,7 +29,7 @@ def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = DEFAULT_F
         MissingExtraError: RDKit is not installed.
     """
     from pointset.datasets.molecules.many import Unreadable, read_many
-    from pointset.datasets.molecules.scaffold import murcko_scaffold
+    from pointset.datasets.molecules.parsing import murcko_scaffold
 
     exact_shares(len(smiles), fractions)  # refused before the scaffolds are made, which takes a while
     scaffolds = ["" if isinstance(found, Unreadable) else found for found in read_many(smiles, murcko_scaffold)]

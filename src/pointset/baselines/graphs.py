@@ -1,0 +1,214 @@
+"""Points → edges (:class:`EdgeList`), and all graphs of a batch as one graph of many components (:func:`united`).
+
+Message passing needs the graph itself. It is still there: the points lose nothing (paper, Theorem 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pointset.encoders.batch import PointGroup
+from pointset.encoders.coordinates import PairWeights
+from pointset.errors import SpecError
+
+# Return probabilities of random walks, the structural encoding RWSE of GPS (Rampášek et al., 2022).
+
+
+def return_probabilities(adjacency: Tensor, steps: int) -> Tensor:
+    """diag((D⁻¹A)^k) for k = 1 … ``steps``: the probability that k steps from node i end at i, (steps, B, n).
+
+    D⁻¹A and the symmetric S = D^-½AD^-½ are similar by a diagonal matrix, so their powers have one diagonal; and
+    diag(S^(a+b)) = Σ_j (S^a)_ij (S^b)_ij, so half of the powers are enough: ``steps``/2 products of n³.
+    A weight counts by its size |w|; a node without edges has zeros.
+
+    Args:
+        adjacency: (B, n, n), symmetric.
+        steps: number of powers.
+    """
+    weights = adjacency.abs()
+    degrees = weights.sum(-1)
+    root = torch.where(degrees > 0, degrees.clamp(min=torch.finfo(degrees.dtype).tiny).rsqrt(), 0.0)
+    walk = weights * root.unsqueeze(-1) * root.unsqueeze(-2)
+    probabilities = [walk.diagonal(dim1=-2, dim2=-1)]
+    power = walk
+    with torch.autocast(walk.device.type, enabled=False):  # else the powers gather the rounding of bfloat16
+        while len(probabilities) < steps:
+            probabilities.append(power.square().sum(-1))
+            following = power @ walk
+            probabilities.append((power * following).sum(-1))
+            power = following
+    return torch.stack(probabilities[:steps])
+
+
+# Of max|λ|: far above the rounding of points in float32 (which a model in float64 may be given), about 1e-7, and far
+# below a weight of 1.
+_ROUNDING = 1e-5
+
+
+def restored_adjacency(group: PointGroup) -> Tensor:
+    """A from the points of the Laplacian: Z = U diag(λ) Uᵀ = D − A, so A is −Z off the diagonal; (B, n, n).
+
+    Entries that rounding alone could have made are 0: no edge. Weights come back up to rounding. Points of a bounded
+    rank have lost something, and give the A of their approximation.
+    """
+    graphs, nodes, rank = group.size
+    if not rank:
+        return group.eigenvectors.new_zeros(graphs, nodes, nodes)
+    with torch.autocast(group.eigenvectors.device.type, enabled=False):  # with 8 bits, no edge could be told from none
+        adjacency = (group.eigenvectors * -group.eigenvalues.unsqueeze(-2)) @ group.eigenvectors.mT
+    tolerance = _ROUNDING * group.eigenvalues.abs().amax(-1).view(graphs, 1, 1)
+    adjacency = torch.where(adjacency.abs() > tolerance, adjacency, 0.0)
+    adjacency.diagonal(dim1=-2, dim2=-1).zero_()
+    return adjacency
+
+
+class GroupEdges(NamedTuple):
+    """The graphs of one group."""
+
+    edges: Tensor  # (3, M) graph in the group, source, target; both directions
+    weights: Tensor | None  # (M,) where edges have no features
+    features: Tensor | None  # (d, M) where they have
+    walks: Tensor | None  # (K, B, n) return probabilities
+
+
+class EdgeList(nn.Module):
+    """The ``coordinates`` of message passing: a group's edges.
+
+    A model for edge features takes the edges that carry them, and no weights beside them. Any other model takes the
+    edges that the points tell, with their weights (1 in a graph without).
+
+    Args:
+        function: not used: there are no coordinates.
+        pairs: embeds edge features; None: there are none.
+        noise: not used: it is on coordinates.
+        walk_steps: K, of the return probabilities; 0: none.
+    """
+
+    def __init__(
+        self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0, walk_steps: int = 0
+    ):
+        super().__init__()
+        self.pairs, self.walk_steps = pairs, walk_steps
+
+    def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> GroupEdges:
+        """Group → its edges."""
+        adjacency = restored_adjacency(group) if self.walk_steps or self.pairs is None else None
+        walks = return_probabilities(adjacency, self.walk_steps) if self.walk_steps and adjacency is not None else None
+        if self.pairs is not None:
+            features = self.pairs.by_edge(group)
+            if group.edges is None:
+                raise SpecError("the batch has edge features without edges; expected the edges that they belong to")
+            return GroupEdges(group.edges, None, features, walks)
+        if adjacency is None:
+            raise TypeError("a group without edge features has no adjacency matrix")
+        edges = adjacency.nonzero().mT  # (3, M)
+        return GroupEdges(edges, adjacency[edges.unbind()], None, walks)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"walk_steps={self.walk_steps}" if self.walk_steps else ""
+
+
+class SparseGraphs(NamedTuple):
+    """Graphs side by side as one graph of N nodes and M directed edges; nodes stand graph by graph."""
+
+    edge_index: Tensor  # (2, M) source, target
+    graph: Tensor  # (N,) which graph a node belongs to: 0, 1, …, ascending without gaps
+    weights: Tensor | None  # (M,)
+    features: Tensor | None  # (M, d)
+    walks: Tensor | None  # (N, K)
+
+
+def united(structures: Sequence[GroupEdges], sizes: Sequence[tuple[int, int]]) -> SparseGraphs:
+    """The disjoint union of the graphs of all groups.
+
+    Args:
+        structures: of each group.
+        sizes: (B, n) of each group.
+    """
+    edge_index, graph, nodes, graphs = [], [], 0, 0
+    for structure, (members, n) in zip(structures, sizes, strict=True):
+        edge_index.append(structure.edges[1:] + (nodes + n * structure.edges[0]))
+        graph.append(torch.arange(graphs, graphs + members, device=structure.edges.device).repeat_interleave(n))
+        nodes += members * n
+        graphs += members if n else 0  # a graph without nodes has no number: attention would find nothing in it
+    return SparseGraphs(
+        edge_index=torch.cat(edge_index, dim=1),
+        graph=torch.cat(graph),
+        weights=_joined([structure.weights for structure in structures]),
+        features=_joined([_as_rows(structure.features) for structure in structures]),
+        walks=_joined([_as_rows(structure.walks) for structure in structures]),
+    )
+
+
+def _as_rows(channel_first: Tensor | None) -> Tensor | None:
+    """(d, …) → (rows, d)."""
+    return None if channel_first is None else channel_first.flatten(1).mT
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """The parts one after the other; None where the batch has no such thing."""
+    given = [part for part in parts if part is not None]
+    return torch.cat(given) if given else None
+
+
+# The graphs of a group as dense matrices: distances, components, what lies at the edges. For dense peers.
+
+
+def hop_distances(adjacency: Tensor, most: int) -> Tensor:
+    """Edges on a shortest path between two nodes, at most ``most`` (which stands for all that is farther, or apart).
+
+    (B, n, n) → (B, n, n) whole numbers.
+    """
+    within = _identity(adjacency)
+    step = within + (adjacency != 0)
+    distance = 1 - within
+    for _ in range(1, most):
+        before, within = within, _joined_dense_graphs(within, step)  # 1 where so many steps are enough
+        if torch.equal(before, within):  # what is not reached by now is in another component
+            return torch.where(within > 0, distance, most).long()
+        distance += 1 - within
+    return distance.long()
+
+
+def same_component(adjacency: Tensor) -> Tensor:
+    """Whether a path joins two nodes, (B, n, n) → (B, n, n) of bool: squares of the matrix of nodes that are near."""
+    within = _identity(adjacency) + (adjacency != 0)
+    while True:
+        before, within = within, _joined_dense_graphs(within, within)
+        if torch.equal(before, within):
+            return within > 0
+
+
+def _joined_dense_graphs(left: Tensor, right: Tensor) -> Tensor:
+    """Product of matrices of 0 and 1 as relations."""
+    with torch.autocast(left.device.type, enabled=False):
+        return torch.bmm(left, right).clamp_(max=1)
+
+
+def _identity(adjacency: Tensor) -> Tensor:
+    return torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device).expand_as(adjacency)
+
+
+def places_of_edges(group: PointGroup) -> Tensor:
+    """(M,): where each edge of the group stands among all B·n·n pairs."""
+    if group.edges is None:
+        raise SpecError("the model was made for edge features, but the graphs carry none")
+    graph, source, target = group.edges
+    nodes = group.size[1]
+    places: Tensor = (graph * nodes + source) * nodes + target
+    return places
+
+
+def mean_of_incident_edges(pairs: PairWeights, group: PointGroup) -> Tensor:
+    """Mean embedding of the edges at each node, 0 at isolated nodes: (d, B, n)."""
+    graphs, nodes, _ = group.size
+    by_edge = pairs.by_edge(group)  # (d, M)
+    source = places_of_edges(group) // max(nodes, 1)  # (M,)
+    total = by_edge.new_zeros(len(by_edge), graphs * nodes).index_add(1, source, by_edge)
+    count = by_edge.new_zeros(graphs * nodes).index_add(0, source, torch.ones_like(source, dtype=by_edge.dtype))
+    return (total / count.clamp(min=1)).view(len(by_edge), graphs, nodes)

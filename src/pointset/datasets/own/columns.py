@@ -1,0 +1,212 @@
+"""Which columns of a table are meant: by name, by number, or found (:func:`smiles_column`, :func:`target_columns`)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pointset.datasets.graph_files.formats import FORMATS
+from pointset.datasets.own.csv_rows import CsvFile
+from pointset.datasets.own.targets import is_missing, number_of
+from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
+
+Column = str | int  # a name, or a number counted from 0
+
+# Names under which SMILES are published, without case, blanks and underscores; the earlier goes first.
+_SMILES_NAMES = ("smiles", "canonicalsmiles", "isomericsmiles", "rdkitsmiles", "smile", "structure", "molecule", "mol")
+_OPTIONS = {"smiles": "--smiles", "targets": "--target", "columns": "--target", "split": "--split"}  # on the shell
+_SAMPLE = 1000  # rows that are looked at to find the columns of numbers
+_IDENTIFIER = re.compile(
+    r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|cid|sid|split|fold)|index|row|line|mol(ecule)?id)"
+)
+
+
+def column_number(file: CsvFile, chosen: Column, what: str) -> int:
+    """The number of a column, counted from 0.
+
+    Raises:
+        SpecError: there is no such column.
+        FileFormatError: two columns have this name.
+    """
+    if isinstance(chosen, np.integer):
+        chosen = int(chosen)
+    if isinstance(chosen, bool) or not isinstance(chosen, (str, int)):
+        raise SpecError(
+            f"got {what}={chosen!r} ({_OPTIONS[what]}); expected the name of a column, or its number counted from 0"
+        )
+    if isinstance(chosen, int):
+        if not 0 <= chosen < file.width:
+            raise SpecError(
+                f"got {what}={chosen} ({_OPTIONS[what]}); expected 0 to {file.width - 1}, as {file.path} has "
+                f"{file.width} columns, counted from 0"
+            )
+        return chosen
+    name = chosen.strip()
+    if file.header.count(name) > 1:
+        raise FileFormatError(_twice(file, [name]))
+    if name not in file.header:
+        hint = did_you_mean(name, [known for known in file.header if known])
+        raise SpecError(
+            f"{file.path} has no column {name!r} for {what}= ({_OPTIONS[what]}); {columns_in_words(file)}{hint}"
+            f"{_header_hint(file)}"
+        )
+    return file.header.index(name)
+
+
+def smiles_column(file: CsvFile, chosen: Column | None) -> int:
+    """The column of SMILES; where none is chosen, the one that is named so.
+
+    Raises:
+        SpecError: there is none.
+        FileFormatError: there are two.
+    """
+    if chosen is not None:
+        return column_number(file, chosen, "smiles")
+    if file.path.name.lower().removesuffix(".gz").endswith(".smi"):
+        return 0
+    plain = [re.sub(r"[ _-]", "", name.lower()) for name in file.header]
+    for name in _SMILES_NAMES:
+        if name in plain:
+            found = [column for column, other in enumerate(plain) if other == name]
+            if len(found) > 1:
+                raise FileFormatError(_twice(file, [file.header[column] for column in found]))
+            return found[0]
+    raise SpecError(
+        f"{file.path} has no column that is named smiles; {columns_in_words(file)}. Pass smiles= (--smiles), the "
+        f"column's name or its number counted from 0{_header_hint(file)}"
+    )
+
+
+def target_columns(
+    file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int], what: str = "targets"
+) -> list[int]:
+    """The columns of targets; where none are chosen, all columns of numbers but ``others`` and identifiers.
+
+    Args:
+        file: the table.
+        chosen: names or numbers; None to find them. There may be none.
+        others: columns that are no targets.
+        what: how the caller's argument is called.
+
+    Raises:
+        SpecError: there is no such column, or one is chosen twice.
+        FileFormatError: two columns have the same name.
+    """
+    if chosen is None:
+        return _numeric_columns(file, others)
+    listed = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
+    columns = [column_number(file, column, what) for column in listed]
+    if len(set(columns)) < len(columns):
+        raise SpecError(f"got {what}={listed} ({_OPTIONS[what]}); expected each column once")
+    if clash := [column for column in columns if column in others]:
+        raise SpecError(
+            f"the column {shown(file, clash[0])} cannot be a target: it says which graph it is, or the split"
+        )
+    return columns
+
+
+def shown(file: CsvFile, column: int) -> str:
+    """The name of a column for targets and messages; ``column 3`` where it has none."""
+    return (file.header[column] if file.header else "") or f"column {column}"
+
+
+def _numeric_columns(file: CsvFile, others: Sequence[int]) -> list[int]:
+    """Columns with numbers in at least half of their cells: a stray word makes a bad row, not a column of text."""
+    names = [1] if file.is_smi else []  # often numbers, and nothing to predict
+    candidates = [
+        column
+        for column in range(file.width)
+        if column not in (*others, *names) and not (file.header and _IDENTIFIER.fullmatch(file.header[column].lower()))
+    ]
+    known, numbers = dict.fromkeys(candidates, 0), dict.fromkeys(candidates, 0)
+    for row in itertools.islice((row for row in file.rows() if row.problem is None), _SAMPLE):
+        for column in candidates:
+            if not is_missing(row.cells[column]):
+                known[column] += 1
+                numbers[column] += _is_number(row.cells[column], commas=file.decimal_commas)
+    found = [column for column in candidates if numbers[column] and 2 * numbers[column] >= known[column]]
+    headers = [file.header[column] for column in found] if file.header else []
+    if repeated := sorted({name for name in headers if headers.count(name) > 1}):
+        raise FileFormatError(_twice(file, repeated))
+    return found
+
+
+def _is_number(cell: str, *, commas: bool) -> bool:
+    return number_of(cell, truth=True) is not None or (commas and number_of(cell, comma=True) is not None)
+
+
+def _twice(file: CsvFile, names: Sequence[str]) -> str:
+    listed = ", ".join(repr(name) for name in names)
+    return (
+        f"the header of {file.path} names {listed} more than once; expected each name once. Rename the columns, or "
+        "choose them by number, counted from 0"
+    )
+
+
+def columns_in_words(file: CsvFile) -> str:
+    """The columns of a table, for messages."""
+    if not file.header:
+        return f"it is read without a header, so its {file.width} columns are chosen by number"
+    names = ", ".join(f"{number} {name!r}" for number, name in enumerate(file.header[:20]))
+    return f"its columns are {names}" + (", …" if len(file.header) > 20 else "")
+
+
+def _header_hint(file: CsvFile) -> str:
+    """A first line with a number in it is probably a row already."""
+    if any(number_of(name) is not None and not is_missing(name) for name in file.header):
+        return ". If the first line is a row already, pass header=False (--no-header) and choose columns by number"
+    return ""
+
+
+# Whether a file holds molecules in a table or graphs, seen from its name and header (:func:`holds_molecules`).
+
+
+TABLES = (".csv", ".tsv", ".tab", ".txt", ".smi")  # each may be followed by .gz
+_AS_CSV, _AS_SMILES = "Save the sheet as CSV (UTF-8)", "Export SMILES: a .smi file, or a CSV with a column smiles"
+_OTHER_KINDS = dict.fromkeys((".xlsx", ".xls", ".ods"), ("a spreadsheet", _AS_CSV)) | dict.fromkeys(
+    (".sdf", ".mol", ".mol2", ".pdb"), ("a file of structures", _AS_SMILES)
+)
+
+
+def check_kind(path: str | Path) -> None:
+    """Refuse files of other programs, and say how to get a table out of them.
+
+    Raises:
+        FileFormatError: a spreadsheet or a file of structures.
+    """
+    file = Path(path)
+    name = file.name.lower().removesuffix(".gz")
+    if file.exists() and (known := _OTHER_KINDS.get(Path(name).suffix)):
+        raise FileFormatError(f"{file} is {known[0]}; expected a table of text. {known[1]}")
+
+
+def holds_molecules(path: str | Path) -> bool:
+    """Whether :func:`~pointset.datasets.own.smiles_csv` reads it; otherwise ``graph_files`` does.
+
+    A ``.csv`` with the columns source and target is an edge list, so it holds graphs.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: neither of the two reads it.
+    """
+    file = Path(path)
+    check_kind(file)
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if file.is_dir() or (last in FORMATS and last != ".csv"):
+        return False
+    if last == ".csv":
+        return not {"source", "target"} <= {name.lower() for name in CsvFile(file).header}
+    if last in TABLES or (last == ".gz" and suffixes[-2:-1] and suffixes[-2] in TABLES):
+        return True
+    if not file.exists():
+        raise MissingDataError(f"there is no file or folder {file}; expected a table or graphs. Check the name")
+    known = ", ".join(dict.fromkeys((*TABLES, *FORMATS)))
+    raise FileFormatError(
+        f"{file.name!r} is no kind of data that is known; expected a name that ends in {known} (tables also with .gz), "
+        "or a folder of graph files"
+    )

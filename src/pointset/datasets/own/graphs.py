@@ -1,0 +1,370 @@
+"""The user's graph files as a dataset: :func:`graph_files`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pointset.datasets.cache import file_digest
+from pointset.datasets.card import Level
+from pointset.datasets.dataset import Dataset, Provenance
+from pointset.datasets.graph_files import read_graph_file
+from pointset.datasets.graph_files.formats import FOLDER, FORMATS, format_of
+from pointset.datasets.graph_files.screening import screen
+from pointset.datasets.own.columns import Column
+from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
+from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
+from pointset.datasets.own.splitting import SplitChoice, make_split, own_card, split_column_of
+from pointset.datasets.own.targets import task_named
+from pointset.errors import FileFormatError, MissingDataError, SpecError
+from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
+from pointset.points.inputs import read_graphs
+from pointset.progress import track
+from pointset.specs import Categories, Reals, Spec, read_spec
+
+# Features of graphs from files, made uniform: the same columns on every graph, in flat tensors, with their specs.
+
+
+_FIELDS = ("x", "edge_attr", "pos")
+_MOST_CATEGORIES = 10_000  # whole numbers beyond are measured or counted, not categories
+
+Widths = tuple[int | None, ...]  # columns of x, edge_attr and pos; None where there are none
+
+
+def feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
+    """Graphs that cannot stand beside the others, each with the kind of problem and the reason.
+
+    Expected are the columns that most graphs have; a graph without edges needs no edge features.
+    """
+    widths = [_widths(graph) for graph in graphs]
+    usual = common_widths(graphs)
+    problems: dict[int, tuple[str, str]] = {}
+    for index, graph in enumerate(graphs):
+        if not graph.num_nodes:
+            problems[index] = ("no nodes", "the graph has no nodes; expected at least one")
+        elif reason := _values_problem(graph):
+            problems[index] = ("features that are no finite numbers", reason)
+        elif not _fits(widths[index], usual, graph):
+            example = names[next(other for other, seen in enumerate(widths) if seen == usual)]
+            reason = f"it has {_in_words(widths[index])}; expected {_in_words(usual)}, as most graphs ({example} first)"
+            problems[index] = ("other features than most graphs", reason)
+    return problems
+
+
+def common_widths(graphs: Sequence[Graph]) -> Widths:
+    """The columns that most graphs have, the earlier where it is a tie; graphs without edges only count among such."""
+    with_edges = [graph for graph in graphs if graph.edges.shape[1]]
+    counts = Counter(_widths(graph) for graph in with_edges or graphs)
+    return counts.most_common(1)[0][0] if counts else (None,) * len(_FIELDS)
+
+
+def with_flat_features(
+    arrays: GraphArrays, graphs: Sequence[Graph], y: Tensor | None, *, y_of_nodes: bool
+) -> GraphArrays:
+    """The same graphs with their features in flat tensors, (N, c) and (M, c), and these targets."""
+    x, edge_attr, pos = (
+        None if width is None else torch.cat([_columns(graph, name, width) for graph in graphs])
+        for name, width in zip(_FIELDS, common_widths(graphs), strict=True)
+    )
+    flat = FlatFeatures(
+        arrays.num_nodes, arrays.num_edges, x=x, edge_attr=edge_attr, pos=pos, y=y, y_of_nodes=y_of_nodes
+    )
+    return GraphArrays(
+        arrays.num_nodes, arrays.num_edges, arrays.edges, arrays.weights, arrays.weight_kind, features=flat
+    )
+
+
+def fitted(features: Tensor | None, given: object, name: str) -> tuple[Tensor | None, Spec]:
+    """Features (rows, c) and their spec; inferred where none is given: whole numbers are categories, others reals.
+
+    Raises:
+        SpecError: the features do not fit the spec given.
+    """
+    if features is None:
+        if given is not None:
+            raise SpecError(f"got {name}={given!r}, but the graphs carry no such features; leave {name} out")
+        return None, None
+    spec = _inferred(features) if given is None else read_spec(given, name)
+    columns = 0 if spec is None else spec.width
+    if features.shape[1] != columns:
+        raise SpecError(f"got {name}={spec}; expected {features.shape[1]} columns, as the graphs have")
+    if isinstance(spec, Reals):
+        return (features if features.is_floating_point() else features.to(torch.float32)), spec
+    whole = features.long()
+    if features.is_floating_point() and not torch.equal(whole.to(features.dtype), features):
+        raise SpecError(f"got {name}={spec}, but the graphs have fractions there; expected Reals({columns})")
+    for column, size in enumerate(spec.sizes if isinstance(spec, Categories) else ()):
+        low, high = (int(bound) for bound in whole[:, column].aminmax()) if len(whole) else (0, 0)
+        if low < 0 or high >= size:
+            raise SpecError(f"got {name}={spec}, but column {column} holds {low} to {high}; expected 0 to {size - 1}")
+    return whole, spec
+
+
+def _inferred(features: Tensor) -> Spec:
+    if features.is_floating_point():
+        return Reals(features.shape[1])
+    if not len(features):
+        return Categories(*[1] * features.shape[1])
+    if int(features.min()) < 0 or int(features.max()) >= _MOST_CATEGORIES:
+        return Reals(features.shape[1])
+    return Categories(*[int(size) + 1 for size in features.amax(dim=0)])
+
+
+def _widths(graph: Graph) -> Widths:
+    tensors = (getattr(graph.features, name) for name in _FIELDS)
+    return tuple(None if tensor is None else math.prod(tensor.shape[1:]) or None for tensor in tensors)
+
+
+def _fits(widths: Widths, usual: Widths, graph: Graph) -> bool:
+    without_edges = not graph.edges.shape[1]
+    return all(
+        width == expected or (name == "edge_attr" and without_edges)
+        for name, width, expected in zip(_FIELDS, widths, usual, strict=True)
+    )
+
+
+def _values_problem(graph: Graph) -> str | None:
+    for name in _FIELDS:
+        tensor = getattr(graph.features, name)
+        if tensor is not None and tensor.is_complex():
+            return f"{name} holds complex numbers; expected real ones"
+        if tensor is not None and not bool(torch.isfinite(tensor).all()):
+            return f"{name} holds NaN or infinity; expected finite numbers"
+    return None
+
+
+def _columns(graph: Graph, name: str, width: int) -> Tensor:
+    """(rows, width); truth values and narrow types as int64, as PyG has them."""
+    tensor = getattr(graph.features, name)
+    if tensor is None:  # edge features of a graph without edges
+        return torch.zeros(0, width, dtype=torch.int64)
+    columns: Tensor = tensor.detach().reshape(tensor.shape[0], width)
+    return columns if columns.is_floating_point() else columns.to(torch.int64)
+
+
+def _in_words(widths: Widths) -> str:
+    there = [f"{name} with {width} columns" for name, width in zip(_FIELDS, widths, strict=True) if width]
+    return ", ".join(there) or "no features"
+
+
+# What the card of graph files should tell: where targets come from, and what was not read (:func:`graph_notes`).
+
+
+_MOST_NAMES = 10
+_NODE_NAMES = "node names"  # lost as well, but no attribute that could be named otherwise
+
+
+def graph_notes(
+    path: Path, ignored: Sequence[str], found: GraphTargets, searched: TargetTable | None
+) -> tuple[str, ...]:
+    """The notes of the card.
+
+    Args:
+        path: the graph file or folder.
+        ignored: attributes of the files that are not kept.
+        found: the targets.
+        searched: the table of targets whose columns the user did not name.
+    """
+    notes = list(found.notes)
+    if found.y is None:
+        notes.append("no targets: nothing to learn from; put y into the files, or pass a table as targets= (--table)")
+    elif searched is not None:
+        where = f"{searched.file.path.name}: {', '.join(found.names)}"
+        notes.append(f"targets are all columns of numbers in {where}. Choose others with columns= (--target)")
+    if ignored:
+        names = ", ".join(ignored[:_MOST_NAMES]) + (", …" if len(ignored) > _MOST_NAMES else "")
+        attributes = any(not name.startswith(_NODE_NAMES) for name in ignored)
+        notes.append(f"not kept: {names}" + (f". {_remedy(path)}" if attributes else ""))
+    return tuple(notes)
+
+
+def _remedy(path: Path) -> str:
+    if path.suffix.lower() == ".pt":
+        return "To keep numbers, put them into x, edge_attr, pos or y"
+    return "To keep numeric attributes, name them x0, x1, … on nodes, edge_attr0, … on edges, y0, … as targets"
+
+
+class _Read(NamedTuple):
+    """What was found in the files, bad graphs included."""
+
+    names: list[str]  # of all graphs
+    graphs: dict[int, Graph]  # the good ones by number
+    problems: dict[int, tuple[str, str]]  # the others
+    ignored: list[str]  # attributes that were not read
+
+
+def graph_files(
+    path: str | Path,
+    *,
+    targets: str | Path | None = None,
+    columns: Column | Sequence[Column] | None = None,
+    level: Level | str | None = None,
+    task: str | None = None,
+    node: Any = None,
+    edge: Any = None,
+    split: SplitChoice = "random",
+    seed: int = 0,
+    max_rejected: float = MOST_REJECTED,
+    progress: bool | None = None,
+) -> Dataset:
+    """Graphs of a file, or of all files in a folder, as a dataset: all formats that ``pointset convert`` reads.
+
+    Weights of edges are kept. A graph that cannot be used is in ``rejected`` with its number and the reason; ``rows``
+    are the numbers of the others, counted from 0.
+
+    Args:
+        path: a graph file or a folder.
+        targets: a CSV with a column ``graph`` (the graph's name, or its number counted from 0) and columns of targets.
+            By default the targets are ``y`` of the graphs, or of their nodes, in the files themselves.
+        columns: of targets in that CSV, by name or number; by default all that hold numbers.
+        level: ``"graph"`` or ``"node"``; by default seen from the shape of ``y``.
+        task: ``"regression"``, ``"binary"``, ``"multi-class"`` or ``"multi-label"``; by default values of only 0 and 1
+            are labels, words are classes, and other numbers are numbers.
+        node: the spec of node features, e.g. ``Categories(28)``; by default whole numbers are categories.
+        edge: the spec of edge features.
+        split: ``"random"``, ``"stratified"``, ``"column:NAME"`` of the CSV, a file with a split, or the shares of a
+            random split such as ``(0.7, 0.2, 0.1)``.
+        seed: of the split.
+        max_rejected: the largest share of graphs that may be bad; 1.0 for any. Those that only lack a target do not
+            count.
+        progress: whether to show a bar; by default where there is a terminal.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: a file is not what its suffix promises, or too many graphs cannot be used.
+        SpecError: impossible settings.
+    """
+    source, limit = Path(path), check_limit(max_rejected)
+    wanted, chosen_task = _level(level, table=targets is not None), task_named(task)
+    if targets is None and (columns is not None or split_column_of(split) is not None):
+        raise SpecError(
+            "columns= (--target) and split='column:NAME' are about a table of targets; pass it as targets='….csv' "
+            "(--table ….csv)"
+        )
+    read = _read(source, None if targets is None else Path(targets), progress)
+    table = None
+    if targets is not None:
+        numbered = format_of(source) not in (FOLDER, FORMATS[".csv"])  # elsewhere a bad entry still is one entry
+        column = split_column_of(split)
+        table = read_target_table(targets, read.names, columns=columns, split=column, numbered=numbered)
+    found = _targets(read, table, wanted, chosen_task)
+    numbers = [number for number in read.graphs if number not in read.problems]
+    rejected = [
+        rejected_row(number, kind, reason, read.names[number], "graph")
+        for number, (kind, reason) in sorted(read.problems.items())
+    ]
+    rejected += [] if table is None else table.rejected
+    check_share(rejected, len(numbers), limit, source, unit="graph")
+    notes = graph_notes(source, read.ignored, found, None if columns is not None else table)
+    return _dataset(source, read, numbers, found, table, rejected, (node, edge), split, seed, notes)
+
+
+def _level(level: Level | str | None, *, table: bool) -> Level | None:
+    try:
+        wanted = None if level is None else Level(level)
+    except ValueError:
+        raise SpecError(f"got level={level!r} (--level); expected 'graph' or 'node'") from None
+    if table and wanted is Level.NODE:
+        raise SpecError("a table of targets has a row for each graph; for targets of nodes put y into the graph files")
+    return wanted
+
+
+def _read(path: Path, table: Path | None, progress: bool | None) -> _Read:
+    if not path.exists():
+        raise MissingDataError(f"there is no file or folder {path}; expected graphs. Check the name")
+    names: list[str] = []
+    numbered = []
+    try:
+        for record in track(read_graph_file(path), "Reading", None, show=progress):
+            if path.is_dir() and table is not None and table.resolve() == (path / record.name).resolve():
+                continue  # the table of targets lies among the graphs
+            numbered.append(dataclasses.replace(record, name=str(len(names))))
+            names.append(record.name)
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read ({error.strerror or error})") from None
+    screened = screen(numbered)
+    graphs = {int(name): graph for name, graph in zip(screened.names, screened.graphs, strict=True)}
+    problems = {int(problem.name): ("not readable", problem.reason) for problem in screened.problems}
+    listed = list(graphs)
+    unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
+    problems |= {listed[at]: problem for at, problem in unfit.items()}
+    good = {number: graph for number, graph in graphs.items() if number not in problems}
+    return _Read(names, good, problems, screened.ignored)
+
+
+def _targets(read: _Read, table: TargetTable | None, level: Level | None, task: Any) -> GraphTargets:
+    """The targets of ``read.graphs``; graphs whose targets are bad join ``read.problems``."""
+    numbers = list(read.graphs)
+    graphs = list(read.graphs.values())
+    found = targets_in_files(graphs, level, task) if table is None else table.targets(numbers, task)
+    read.problems.update({numbers[at]: problem for at, problem in found.problems.items()})
+    return found
+
+
+def _dataset(
+    path: Path,
+    read: _Read,
+    numbers: list[int],
+    found: GraphTargets,
+    table: TargetTable | None,
+    rejected: list[Rejected],
+    specs: tuple[Any, Any],
+    split: SplitChoice,
+    seed: int,
+    notes: tuple[str, ...],
+) -> Dataset:
+    graphs = [read.graphs[number] for number in numbers]
+    y, of_nodes = _joined(found), found.level is Level.NODE
+    arrays = with_flat_features(read_graphs(graphs), graphs, y, y_of_nodes=of_nodes)
+    flat: Any = arrays.features
+    x, node = fitted(flat.x, specs[0], "node")
+    edge_attr, edge = fitted(flat.edge_attr, specs[1], "edge")
+    arrays = dataclasses.replace(arrays, features=dataclasses.replace(flat, x=x, edge_attr=edge_attr))
+    made = make_split(
+        split,
+        count=len(graphs),
+        seed=seed,
+        labels=None if of_nodes or y is None else y.numpy(),
+        cells=None if table is None else table.split_cells(numbers),
+        rejected=len(rejected),
+    )
+    card = own_card(
+        name=path.stem,
+        title=path.name,
+        description=f"Graphs of {path.name}.",
+        level=found.level,
+        task=found.task,
+        target_names=found.names,
+        split=made.words,
+        node=node,
+        edge=edge,
+        positions=flat.pos is not None,
+        classes=found.classes,
+        notes=notes,
+    )
+    files = _files(path, table)
+    provenance = Provenance(str(path), "own file", files, tuple(map(file_digest, files)))
+    return Dataset(
+        card, arrays, made.parts, provenance, rejected=tuple(rejected), rows=np.array(numbers, dtype=np.int64)
+    )
+
+
+def _joined(found: GraphTargets) -> Tensor | None:
+    """(G,), (G, k), or with a row for each node."""
+    if found.y is None:
+        return None
+    y = torch.from_numpy(np.concatenate([table for table in found.y if table is not None]))
+    return y[:, 0] if y.shape[1] == 1 else y
+
+
+def _files(path: Path, table: TargetTable | None) -> tuple[Path, ...]:
+    inside = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS) if path.is_dir() else [path]
+    return (*inside, *(() if table is None else (table.file.path,)))

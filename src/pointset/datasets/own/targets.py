@@ -1,0 +1,251 @@
+"""Cells of text → targets: numbers with missing values, labels 0 and 1, or classes (:func:`read_targets`).
+
+What is predicted is inferred where it is not said: 0 and 1 are labels, words are classes, other numbers are numbers.
+Cells such as ``>100`` are neither: they are bad rows among numbers, and never classes unless those are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pointset.datasets.card import Task
+from pointset.datasets.own.rejected import NO_TARGET
+from pointset.errors import SpecError, did_you_mean
+
+# Cells of text as numbers: what is missing, what is a number, what is neither (:func:`number_of`).
+
+
+MISSING = frozenset({"", "-", "?", "na", "n/a", "#n/a", "nan", "n.d.", "n.t.", "null", "none"})  # in lower case
+_TRUTH = {"true": 1.0, "false": 0.0}
+_LIKE_A_NUMBER = re.compile(r"[<>~≈≤≥±+−-]|[.,]?[0-9]")  # how numbers, limits (>100) and quantities (12 uM) begin
+_LIMIT = re.compile(r"[<>~≈≤≥±]")
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that there is no value: empty, or one of -, ?, NA, N/A, #N/A, NaN, n.d., n.t., null, None."""
+    return cell.strip().lower() in MISSING
+
+
+def number_of(cell: str, *, truth: bool = False, comma: bool = False) -> float | None:
+    """The finite number in a cell, NaN where the value is missing, None where the cell holds anything else.
+
+    Args:
+        cell: the text.
+        truth: whether ``true`` and ``false`` are 1 and 0.
+        comma: whether the decimal sign is a comma; a point is none then, be it 1.5 or the thousands of 1.234,5.
+    """
+    text = cell.strip()
+    try:
+        number = float(text.replace(",", ".", 1) if comma else text)
+    except ValueError:
+        if text.lower() in MISSING:
+            return math.nan
+        return _TRUTH.get(text.lower()) if truth else None
+    if "_" in text or math.isinf(number):  # Python's own 1_000; inf, and what is too large for a float
+        return None
+    return None if comma and "." in text else number
+
+
+def has_decimal_commas(cells: Sequence[str]) -> bool:
+    """Whether more of these cells hold a number with a comma (0,5) than one with a point (0.5)."""
+    commas = sum("," in cell and number_of(cell, comma=True) is not None for cell in cells)
+    return commas > sum("." in cell and not is_missing(cell) and number_of(cell) is not None for cell in cells)
+
+
+def looks_numeric(cell: str) -> bool:
+    """Whether a cell is a number, or begins like one: ``>100``, ``~3``, ``12 uM``, ``5±1``."""
+    return number_of(cell, truth=True) is not None or _LIKE_A_NUMBER.match(cell.strip()) is not None
+
+
+def why_no_number(cell: str, *, comma: bool = False) -> str:
+    """What is to be said of a cell that :func:`number_of` does not take."""
+    text = cell.strip()
+    shown = repr(text if len(text) <= 40 else text[:39] + "…")
+    try:
+        infinite = math.isinf(float(text))
+    except ValueError:
+        infinite = False
+    if infinite:
+        return f"is {shown}; expected a finite number"
+    if comma and re.fullmatch(r"[+-]?[0-9.,]+", text):
+        return f"is {shown}; expected a decimal comma and no point, as most of the column has it"
+    if text.count(",") == 1 and number_of(text.replace(",", ".")) is not None:
+        return f"is {shown}; expected a number with a decimal point, not a comma"
+    if _LIMIT.match(text):
+        return f"is {shown}, a limit; expected a number"
+    if _LIKE_A_NUMBER.match(text):
+        return f"is {shown}; expected a number alone, without unit, error or other signs"
+    return f"is {shown}; expected a number, or nothing where it is missing"
+
+
+_SHORT_NAMES = {task.value.removesuffix(" classification"): task for task in Task}
+_MANY_CLASSES = 20  # more than this, and more than half of the rows: names rather than classes
+_ASK_FOR_CLASSES = "pass task='multi-class' (--task multi-class)"
+
+
+@dataclass(frozen=True)
+class TargetValues:
+    """The targets of all rows. Rows with a problem have a value without meaning."""
+
+    task: Task
+    y: NDArray[Any] | None  # (rows,) or (rows, k): float64 numbers, float32 labels, int64 classes
+    classes: tuple[str, ...] = ()
+    problems: dict[int, tuple[str, str]] = field(default_factory=dict)  # row → kind and reason
+    notes: tuple[str, ...] = ()  # for the card
+
+
+def task_named(task: Task | str | None) -> Task | None:
+    """``"regression"``, ``"binary"``, ``"multi-class"``, ``"multi-label"``.
+
+    Raises:
+        SpecError: another word.
+    """
+    if task is None or isinstance(task, Task):
+        return task
+    found = _SHORT_NAMES.get(str(task).removesuffix(" classification"))
+    if found is None:
+        known = list(_SHORT_NAMES)
+        raise SpecError(
+            f"got task={task!r} (--task); expected one of {', '.join(known)}{did_you_mean(str(task), known)}"
+        )
+    return found
+
+
+def read_targets(
+    columns: Sequence[Sequence[str]], names: Sequence[str], task: Task | None, *, commas: bool = False
+) -> TargetValues:
+    """The targets of all rows.
+
+    Args:
+        columns: k columns of cells, all of the same length.
+        names: their names.
+        task: what is predicted; None to infer it.
+        commas: whether a column may have decimal commas, as commas do not separate the columns.
+
+    Raises:
+        SpecError: words in one of several columns, no number at all, or a task that does not fit the columns.
+    """
+    if not columns:
+        return TargetValues(task or Task.REGRESSION, None)
+    if task in (Task.BINARY, Task.MULTI_CLASS) and len(columns) > 1:
+        raise SpecError(
+            f"got the targets {', '.join(names)} for {task.value}; expected one. Choose it with targets= (--target), "
+            "or pass task='multi-label' (--task multi-label) for several labels of 0 and 1"
+        )
+    if task is Task.MULTI_CLASS or (task is None and len(columns) == 1 and _is_text(columns[0])):
+        return _class_targets(columns[0], names[0])
+    if task is None and (words := [name for name, cells in zip(names, columns, strict=True) if _is_text(cells)]):
+        raise SpecError(
+            f"the target {words[0]!r} holds words; expected numbers in each of the {len(columns)} targets. Leave it "
+            "out of targets= (--target), or choose it alone to predict classes"
+        )
+    return _number_targets(columns, names, task, commas=commas)
+
+
+def whole_numbers_note(values: NDArray[Any], name: str) -> tuple[str, ...]:
+    """A hint where numbers, NaN among them, are so few and whole that they may be meant as classes."""
+    known = values[~np.isnan(values)]
+    different = np.unique(known)
+    if not 1 < len(different) <= min(_MANY_CLASSES, len(known) - 1) or (different != np.round(different)).any():
+        return ()
+    span = f"{different[0]:g}…{different[-1]:g}"
+    return (f"{name!r} has only whole numbers {span}: classes? Then {_ASK_FOR_CLASSES}",)
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    """Whether fewer than half of the cells with something in them hold a number, or begin like one."""
+    known = [cell for cell in cells if not is_missing(cell)]
+    return 2 * sum(map(looks_numeric, known)) < len(known)
+
+
+def _number_targets(
+    columns: Sequence[Sequence[str]], names: Sequence[str], task: Task | None, *, commas: bool
+) -> TargetValues:
+    problems: dict[int, tuple[str, str]] = {}
+    y = np.full((len(columns[0]), len(columns)), np.nan)
+    with_commas = [name for name, cells in zip(names, columns, strict=True) if commas and has_decimal_commas(cells)]
+    for at, (cells, name) in enumerate(zip(columns, names, strict=True)):
+        y[:, at] = _numbers(cells, name, problems, comma=name in with_commas)
+        if task is None and len(names) == 1 and problems and np.isnan(y).all():
+            example = cells[min(problems)].strip()[:40]
+            raise SpecError(
+                f"the target {name!r} has no number, but cells such as {example!r}; expected numbers, or words for "
+                f"classes. If these are classes, {_ASK_FOR_CLASSES}"
+            )
+    good = np.ones(len(y), dtype=bool)
+    good[list(problems)] = False
+    strange = ~(np.isnan(y) | (y == 0) | (y == 1))  # not labels
+    notes: tuple[str, ...] = (f"decimal commas in {', '.join(map(repr, with_commas))}",) if with_commas else ()
+    if task is None:
+        labels = Task.BINARY if len(columns) == 1 else Task.MULTI_LABEL
+        task = Task.REGRESSION if strange[good].any() or np.isnan(y[good]).all() else labels
+        if task is Task.REGRESSION and len(names) == 1:
+            notes += whole_numbers_note(y[good], names[0])
+    elif task is not Task.REGRESSION:
+        for row, at in zip(*np.nonzero(strange & good[:, None]), strict=True):
+            reason = f"the target {names[at]!r} is {columns[at][row].strip()[:40]!r}; expected 0 or 1"
+            problems.setdefault(int(row), ("a label that is not 0 or 1", reason))
+    absent = "the target is missing" if len(names) == 1 else f"all {len(names)} targets are missing"
+    for row in np.flatnonzero(np.isnan(y).all(axis=1)).tolist():
+        problems.setdefault(row, (NO_TARGET, f"{absent} ({', '.join(names)[:80]})"))
+    y = y if task is Task.REGRESSION else y.astype(np.float32)
+    return TargetValues(task, y[:, 0] if len(columns) == 1 else y, (), problems, notes)
+
+
+def _numbers(
+    cells: Sequence[str], name: str, problems: dict[int, tuple[str, str]], *, comma: bool
+) -> NDArray[np.float64]:
+    """(rows,) the numbers; ``true`` and ``false`` count only in a column that has nothing but them, 0 and 1."""
+    values = [number_of(cell, truth=True, comma=comma) for cell in cells]
+    if any(value not in (0, 1) for value in values if value is not None and value == value):
+        values = [number_of(cell, comma=comma) for cell in cells]
+    for row, value in enumerate(values):
+        if value is None:
+            reason = f"the target {name!r} {why_no_number(cells[row], comma=comma)}"
+            problems.setdefault(row, ("a target that is no number", reason))
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _class_targets(cells: Sequence[str], name: str) -> TargetValues:
+    problems = {
+        row: (NO_TARGET, f"the target is missing ({name})") for row, cell in enumerate(cells) if is_missing(cell)
+    }
+    labels = _labels(cells)
+    known = {label for row, label in enumerate(labels) if row not in problems}
+    if len(known) > _MANY_CLASSES and 2 * len(known) > len(cells):
+        raise SpecError(
+            f"the target {name!r} has {len(known):,} different words in {len(cells):,} rows; expected classes that "
+            "many rows share. Choose another column with targets= (--target)"
+        )
+    classes = sorted(known, key=_class_order)
+    number = {label: index for index, label in enumerate(classes)}
+    y = np.array([number.get(label, -1) for label in labels], dtype=np.int64)
+    return TargetValues(Task.MULTI_CLASS, y, tuple(classes), problems)
+
+
+def _labels(cells: Sequence[str]) -> list[str]:
+    """Words as they are; where all are numbers, 1 and 1.0 are the same class."""
+    values = [number_of(cell) for cell in cells]
+    if any(value is None for value in values):
+        return [cell.strip() for cell in cells]
+    return [_written(cell) for cell in cells]
+
+
+def _written(cell: str) -> str:
+    """1.0, 1 and 01 as ``1``, with all digits: 1234567 and 1234568 are two classes."""
+    try:
+        return str(int(cell))
+    except ValueError:
+        return repr(number_of(cell)).removesuffix(".0")
+
+
+def _class_order(label: str) -> tuple[float, str]:
+    value = number_of(label)
+    return (np.inf if value is None else value, label)

@@ -1,0 +1,342 @@
+"""Node features → the first scalars; eigenpairs, edges and distances → the first vectors."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pointset.encoders.batch import PointGroup
+from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm
+from pointset.encoders.products import weighted_sums
+from pointset.errors import SpecError
+from pointset.specs import Categories, Reals, Spec
+
+# Eigenvalue functions f: (B, r) → (d, B, r), equivariant to permutations of the eigenvalues (Definition 3.2).
+
+
+def signed_root(eigenvalues: Tensor) -> Tensor:
+    """sgn(λ)·√|λ|; for a positive semi-definite matrix this is √λ."""
+    return eigenvalues.sign() * eigenvalues.abs().sqrt()
+
+
+class SquareRoot(nn.Module):
+    """SRD: f(Λ) = √Λ in every one of d channels, each times a learned number.
+
+    On a matrix with negative eigenvalues, half of the channels take √|λ| and half sgn(λ)√|λ|, the pair from which the
+    proof of Theorem 3.3 recovers the matrix; on a positive semi-definite one both are √λ.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(channels))
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        signed = signed_root(eigenvalues)
+        half = self.scale.shape[0] // 2
+        plain = self.scale[:half, None, None] * signed.abs()
+        return torch.cat([plain, self.scale[half:, None, None] * signed])
+
+
+class DeepSetLayer(nn.Module):
+    """x ← x + mean(MLP_a(x)) ⊙ MLP_b(x), the mean over the eigenvalues of a graph."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.pooled = MLP([channels] * 3, norm="layer", tail=True)
+        self.own = MLP([channels] * 3, norm="layer", tail=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(d, B, r) → (d, B, r)."""
+        rank = max(x.shape[-1], 1)  # at rank 0 there is nothing to add up, and the sum of nothing is 0
+        mean: Tensor = self.pooled(x).sum(-1, keepdim=True) / rank
+        result: Tensor = x + mean * self.own(x)
+        return result
+
+
+class LearnedDeepSet(nn.Module):
+    """PSRD: f learned as a DeepSet of d channels, the paper's choice (Section 3.2, Figure 3).
+
+    √λ (signed) → MLP 1 → 2d → d → three layers x + mean(MLP_a(x)) ⊙ MLP_b(x), as in the released model.
+    """
+
+    def __init__(self, channels: int, layers: int = 3):
+        super().__init__()
+        self.embedding = MLP([1, 2 * channels, channels], norm="layer", tail=True)
+        self.layers = nn.Sequential(*(DeepSetLayer(channels) for _ in range(layers)))
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        result: Tensor = self.layers(self.embedding(signed_root(eigenvalues).unsqueeze(0)))
+        return result
+
+
+class LearnedFromRoot(nn.Module):
+    """PSRD with a way past the DeepSet: f(Λ) = a ⊙ √Λ + DeepSet(Λ) with learned a of d channels.
+
+    The inner products of a fresh model then contain entries of the matrix, in which edges can be seen; those of a
+    random DeepSet alone are nearly a multiple of the identity. What the DeepSet alone can learn remains within reach.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.root, self.learned = SquareRoot(channels), LearnedDeepSet(channels)
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        result: Tensor = self.root(eigenvalues) + self.learned(eigenvalues)
+        return result
+
+
+class RootAndPolynomials(nn.Module):
+    """PSRD for counting: f(Λ) = a ⊙ √Λ in half of the channels, a learned polynomial of degree 4 in Λ in the others.
+
+    Inner products of the first kind are entries of the matrix, of the second entries of its powers up to the eighth,
+    which are numbers of walks; a projection of both gives any such polynomial. Polynomials are sums of Chebyshev's on
+    [0, ``reach``], where none is larger than 1; beyond, on graphs with larger degrees, they grow.
+    """
+
+    def __init__(self, channels: int, degree: int = 4, reach: float = 12.0):
+        super().__init__()
+        half = channels // 2
+        self.root = SquareRoot(half)
+        self.weights = nn.Parameter(torch.randn(channels - half, degree + 1) / math.sqrt(degree + 1))
+        self.reach = reach
+
+    def forward(self, eigenvalues: Tensor) -> Tensor:
+        """(B, r) → (d, B, r)."""
+        x = 2 * eigenvalues / self.reach - 1
+        basis = [torch.ones_like(x), x]
+        while len(basis) < self.weights.shape[1]:
+            basis.append(2 * x * basis[-1] - basis[-2])
+        polynomials = torch.tensordot(self.weights, torch.stack(basis[: self.weights.shape[1]]), dims=1)
+        return torch.cat([self.root(eigenvalues), polynomials])
+
+
+# Features of a batch held against the spec that the model was made for (:func:`checked`).
+
+
+def checked(features: Tensor | None, spec: Spec, name: str) -> Tensor:
+    """The features as (…, c) of the right kind, or an error that says what the spec expects."""
+    if features is None:
+        raise SpecError(f"the model was made for {name}={spec}, but the graphs carry no such features")
+    columns = 0 if spec is None else spec.width
+    if features.dim() > 3:
+        raise SpecError(f"{name} has more than one axis of columns; expected (rows, {columns}) for {spec}")
+    if features.shape[-1] != columns:
+        raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
+    if isinstance(spec, Reals):
+        return features
+    if features.is_floating_point() and not bool((features == features.round()).all()):
+        raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
+    features = features.long()
+    if isinstance(spec, Categories) and features.numel():
+        for column, size in enumerate(spec.sizes):
+            low, high = int(features[..., column].min()), int(features[..., column].max())
+            if low < 0 or high >= size:
+                raise SpecError(
+                    f"column {column} of {name} holds {low} to {high}; expected 0 to {size - 1} for {spec}. "
+                    "Give the column more categories, or renumber it"
+                )
+    return features
+
+
+# Weights of pairs of points, e_ij (d, B, n, n), from edge features and, for PST*, from distances in space.
+
+
+class SumOfTables(nn.Module):
+    """Categorical columns (…, c) → (d, …): the sum of one embedding for each column."""
+
+    def __init__(self, sizes: Sequence[int], channels: int):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size, channels) for size in sizes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(…, c) whole numbers → (d, …)."""
+        embedded = [table(features[..., column]) for column, table in enumerate(self.tables)]
+        return torch.stack(embedded).sum(0).movedim(-1, 0)
+
+
+class PairWeights(nn.Module, ABC):
+    """e_ij from the edge features of a group, zero where there is no edge, times a weight by distance for PST*."""
+
+    def __init__(self, edge: Spec, channels: int, distances: nn.Module | None):
+        super().__init__()
+        self.edge, self.channels = edge, channels
+        self.tables = SumOfTables(edge.sizes, channels) if isinstance(edge, Categories) else None
+        self.linear = ChannelLinear(edge.width, channels) if isinstance(edge, Reals) else None
+        self.distances = distances
+
+    @abstractmethod
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n, n)."""
+
+    def by_edge(self, group: PointGroup) -> Tensor:
+        """(d, M): each edge's embedding, in the order of the group's edges."""
+        features = checked(group.edge_attr, self.edge, "edge features edge_attr")  # (M, c)
+        if self.tables is not None:
+            embedded: Tensor = self.tables(features)
+        elif self.linear is not None:
+            embedded = self.linear(features.to(self.linear.weight.dtype).mT)
+        else:
+            raise SpecError(f"no embedding for {self.edge}")
+        return embedded
+
+    def of_edges(self, group: PointGroup, elsewhere: Tensor | None = None) -> Tensor:
+        """(d, B, n, n) with each edge's embedding, and ``elsewhere`` (d,) or 0 at all other pairs."""
+        by_edge = self.by_edge(group)
+        graphs, nodes, _ = group.size
+        if group.edges is None:
+            raise SpecError("the batch has edge features without edges")
+        place = (group.edges[0] * nodes + group.edges[1]) * nodes + group.edges[2]
+        empty = by_edge.new_zeros(self.channels, 1) if elsewhere is None else elsewhere.unsqueeze(-1)
+        pairs = empty.expand(self.channels, graphs * nodes * nodes)
+        return pairs.index_copy(1, place, by_edge).view(self.channels, graphs, nodes, nodes)
+
+
+class EdgeWeights(PairWeights):
+    """Ours: an edge's embedding, zero elsewhere; with distances w_ij, every pair weighs w_ij ⊙ (1 + e_ij)."""
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n, n)."""
+        if self.distances is None:
+            return self.of_edges(group)
+        near: Tensor = self.distances(group)
+        return near if self.edge is None else near * (1 + self.of_edges(group))
+
+
+class ReleasedPairWeights(PairWeights):
+    """As the released model: with real features the linear map's bias stands at every pair; PST*: times distances."""
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n, n)."""
+        if self.edge is None and self.distances is not None:
+            near: Tensor = self.distances(group)
+            return near
+        weights = self.of_edges(group, None if self.linear is None else self.linear.bias)
+        return weights if self.distances is None else weights * self.distances(group)
+
+
+class RadialDistances(nn.Module):
+    """|p_i − p_j| → radial basis functions (Gaussians at equal steps up to ``reach``) → MLP → (d, B, n, n)."""
+
+    def __init__(self, channels: int, functions: int = 32, reach: float = 12.0):
+        super().__init__()
+        self.mlp = MLP([functions, channels, channels], tail=True)
+        self.centres: Tensor
+        self.register_buffer("centres", torch.linspace(0, reach, functions), persistent=False)
+        self.width = reach / functions
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n, n)."""
+        offset = distances(group).to(self.centres.dtype) - self.centres.view(-1, 1, 1, 1)
+        weights: Tensor = self.mlp(torch.exp(-((offset / self.width) ** 2)))
+        return weights
+
+
+class PlainDistances(nn.Module):
+    """As the released PST*: |p_i − p_j| → MLP(1 → 2d → d with LayerNorm) → (d, B, n, n)."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.mlp = MLP([1, 2 * channels, channels], norm="layer", tail=True)
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n, n)."""
+        weights: Tensor = self.mlp(distances(group).unsqueeze(0).to(next(self.parameters()).dtype))
+        return weights
+
+
+def distances(group: PointGroup) -> Tensor:
+    """|p_i − p_j|, (B, n, n)."""
+    if group.pos is None:
+        raise SpecError("the model uses 3D positions (PST*), but the graphs carry no pos")
+    square = (group.pos.unsqueeze(2) - group.pos.unsqueeze(1)).square().sum(-1)
+    # Twice the same point has distance 0, where the root's gradient is infinite: it is taken elsewhere only.
+    return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), square)
+
+
+class NodeScalars(nn.Module):
+    """The first scalars s, (d, B, n).
+
+    Categories: a sum of embedding tables, then LayerNorm; reals: one linear map; no features: one learned vector.
+    """
+
+    def __init__(self, spec: Spec, channels: int):
+        super().__init__()
+        self.spec = spec
+        self.tables = SumOfTables(spec.sizes, channels) if isinstance(spec, Categories) else None
+        self.linear = ChannelLinear(spec.width, channels) if isinstance(spec, Reals) else None
+        self.constant = nn.Parameter(torch.randn(channels)) if spec is None else None
+        self.norm = ChannelNorm()
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n)."""
+        if self.constant is not None:
+            graphs, nodes, _ = group.size
+            return self.constant.view(-1, 1, 1).expand(-1, graphs, nodes)
+        features = checked(group.x, self.spec, "node features x")
+        if self.linear is not None:
+            by_column = features.to(self.linear.weight.dtype).movedim(-1, 0)
+            linear: Tensor = self.linear(by_column)
+            return linear
+        if self.tables is None:
+            raise SpecError(f"no embedding for {self.spec}")
+        scalars: Tensor = self.norm(self.tables(features))
+        return scalars
+
+
+class Coordinates(nn.Module):
+    """The first vectors v, (d, B, n, r): PSRD v_i = U_i ⊙ f(Λ), plus Σ_j e_ij ⊙ v_j where pairs have weights.
+
+    Equivariant to O(r): weights of pairs only combine points. ``noise`` is the paper's gn: in training only, Gaussian
+    noise of this size on √Λ and U, from the generator that is handed in.
+    """
+
+    def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
+        super().__init__()
+        self.function, self.pairs, self.noise = function, pairs, noise
+
+    def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
+        """Group → (d, B, n, r)."""
+        values, vectors = self._eigenpairs(group, generator)
+        v: Tensor = vectors.unsqueeze(0) * self.function(values).unsqueeze(2)
+        return v if self.pairs is None else v + weighted_sums(self.pairs(group), v)
+
+    def _eigenpairs(self, group: PointGroup, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        values, vectors = group.eigenvalues, group.eigenvectors
+        if not (self.training and self.noise > 0):
+            return values, vectors
+        if generator is None:
+            raise SpecError(
+                f"the model adds noise of size {self.noise} in training and was called without a generator; call "
+                "model(batch, generator=torch.Generator().manual_seed(…)), or model.eval() for no noise"
+            )
+
+        def noisy(x: Tensor) -> Tensor:
+            noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=generator.device)
+            return x + self.noise * noise.to(x.device)
+
+        roots = noisy(signed_root(values))  # as the released model: the noise is on √λ
+        return roots * roots.abs(), noisy(vectors)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"noise={self.noise}"
+
+
+class ReleasedCoordinates(Coordinates):
+    """As the released model: weighted sums of eigenvectors replace them, v_i = (Σ_j e_ij U_j) ⊙ f(Λ)."""
+
+    def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
+        """Group → (d, B, n, r)."""
+        values, vectors = self._eigenpairs(group, generator)
+        by_channel: Tensor = self.function(values).unsqueeze(2)  # (d, B, 1, r)
+        if self.pairs is None:
+            return vectors.unsqueeze(0) * by_channel
+        weights = self.pairs(group)
+        return weighted_sums(weights, vectors.expand(weights.shape[0], *vectors.shape)) * by_channel

@@ -1,0 +1,492 @@
+"""Every model trained on the same data by the same loop, each run in a process and a folder of its own."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter, ValidationError
+
+from pointset.baselines.catalogue import PEERS, model_preset
+from pointset.datasets.card import Card
+from pointset.errors import FileFormatError, SpecError
+from pointset.files import finite, read_json, write_json
+from pointset.paper.processes import own_processes
+from pointset.reports.records import Columns, read_run
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import changed
+from pointset.training.data import build_model, load_data
+from pointset.training.metrics import check_metric, higher_is_better
+from pointset.training.optim import check_schedule
+from pointset.training.run import check_same_recipe, parts_of, train
+
+# The width at which a model has a given number of parameters (:func:`matched`).
+
+
+TOLERANCE = 0.15  # of the parameters: what still counts as the same size
+_WIDEST = 4096
+_LOOK_AHEAD = 32  # widths: models with heads take only multiples of a small number
+
+
+def matched(recipe: Recipe, model: str, parameters: int, card: Card, *, tolerance: float = TOLERANCE) -> Recipe:
+    """The recipe with another model, as wide as it takes to have nearest to ``parameters`` parameters.
+
+    All else stays: data, split, loop, loss, metric, number of layers, seed. Where the model is not the recipe's own,
+    the paper's result is left out, as it is not this model's. A peer gets no noise on coordinates, which it has not,
+    and the features of edges as features, not as the weights of a matrix that it does not decompose.
+
+    Args:
+        recipe: whose data and loop to use.
+        model: a name of :func:`pointset.baselines.catalogue.model_names`.
+        parameters: how many it should have.
+        card: of the recipe's data.
+        tolerance: how far from it the nearest width may be, as a share of ``parameters``.
+
+    Raises:
+        SpecError: there is no such model, or no width is near enough; the message names the nearest.
+    """
+    model_preset(model)
+    if isinstance(parameters, bool) or not isinstance(parameters, int) or parameters < 1:
+        raise SpecError(f"got parameters={parameters!r}; expected a whole number, at least 1")
+    other = with_model(recipe, model)
+    widths = _Widths(other, card)
+    width = min(widths.around(parameters), key=lambda width: abs(widths.at(width) - parameters))
+    found = widths.at(width)
+    if abs(found - parameters) > tolerance * parameters:
+        raise SpecError(
+            f"{model} of {recipe.model.layers} layers has {found:,} parameters at width {width}, the nearest to the "
+            f"{parameters:,} asked for; expected one within {tolerance:.0%}. Ask for another number of parameters, or "
+            "set model.layers"
+        )
+    return changed(other, {"model.dim": width})
+
+
+def with_model(recipe: Recipe, model: str) -> Recipe:
+    """The recipe with another model of the same width; see :func:`matched` on what else that changes."""
+    changes: dict[str, object] = {"model.preset": model}
+    if model != recipe.model.preset:
+        changes |= {"name": f"{recipe.name}-{model}", "title": "", "expected": None}
+    if model in PEERS:
+        changes |= {"model.noise": 0.0, "dataset.weighted_edges": None}
+    return changed(recipe, changes)
+
+
+def count_parameters(recipe: Recipe, card: Card) -> int:
+    """Of the recipe's model, without making any weights (device meta)."""
+    with torch.device("meta"):
+        return build_model(recipe, card).num_parameters
+
+
+class _Widths:
+    """Parameters by width; they grow with it."""
+
+    def __init__(self, recipe: Recipe, card: Card):
+        self.recipe, self.card = recipe, card
+        self.known: dict[int, int | None] = {}  # None: the model cannot be so wide
+        self.refusal = SpecError(f"{recipe.model.preset} cannot be of any width")
+
+    def around(self, parameters: int) -> list[int]:
+        """The first possible width with at least so many parameters, or the widest, and the one before."""
+        place = bisect_left(range(1, _WIDEST + 1), parameters, key=lambda width: self.at(self._from(width)))
+        above = self._from(min(place + 1, _WIDEST))
+        narrower = (width for width in range(above - 1, max(above - _LOOK_AHEAD, 0), -1) if self._has(width))
+        return [*islice(narrower, 1), above]
+
+    def at(self, width: int) -> int:
+        """Parameters at a possible width."""
+        if not self._has(width):
+            raise self.refusal
+        return self.known[width] or 0
+
+    def _from(self, width: int) -> int:
+        """The first possible width from here on."""
+        return next((wider for wider in range(width, width + _LOOK_AHEAD) if self._has(wider)), width)
+
+    def _has(self, width: int) -> bool:
+        if width not in self.known:
+            try:
+                self.known[width] = count_parameters(changed(self.recipe, {"model.dim": width}), self.card)
+            except SpecError as refusal:
+                self.known[width], self.refusal = None, refusal
+        return self.known[width] is not None
+
+
+# Which models are compared, and how wide each is (:func:`plan`).
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A model with the recipe that trains it; none where no width gives it the right number of parameters."""
+
+    model: str
+    recipe: Recipe | None
+    parameters: int | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comparison before it begins."""
+
+    recipe: Recipe  # of the data and the loop
+    parameters: int  # that every model should have
+    tolerance: float
+    metric: str
+    title: str  # of the data
+    models: tuple[Planned, ...]
+
+    @property
+    def possible(self) -> list[Recipe]:
+        """The recipes of the models that can be made."""
+        return [one.recipe for one in self.models if one.recipe is not None]
+
+
+def plan(
+    recipe: Recipe,
+    models: Sequence[str],
+    *,
+    parameters: int | None = None,
+    tolerance: float = TOLERANCE,
+    data_dir: str | Path | None = None,
+    progress: bool | None = None,
+) -> Plan:
+    """Read the data, and find the width of each model. All compute on one thread, unless the recipe says otherwise.
+
+    Args:
+        recipe: data, split, loop and metric of all.
+        models: names of :func:`pointset.baselines.catalogue.model_names`, each once.
+        parameters: of each model; by default those of the recipe's own.
+        tolerance: how far a model may be from it, as a share.
+        data_dir: where the data lies.
+        progress: whether bars are shown; by default where stderr is a terminal.
+
+    Raises:
+        SpecError: there are no models, one is unknown or named twice, or the recipe does not fit its data.
+        MissingDataError: the data is nowhere.
+    """
+    if not models:
+        raise SpecError("got no models; expected at least one, such as pst")
+    for model in models:
+        model_preset(model)
+    if len(set(models)) < len(models):
+        raise SpecError(f"got the models {', '.join(models)}; expected each once")
+    check_schedule(recipe.schedule, recipe.trainer.epochs)
+    recipe = changed(recipe, {"trainer.threads": recipe.trainer.threads or 1})
+    card = load_data(recipe, data_dir, progress=progress).card
+    metric = check_metric(recipe.metric, card)
+    wanted = count_parameters(recipe, card) if parameters is None else parameters
+
+    def planned(model: str) -> Planned:
+        try:
+            fitting = matched(recipe, model, wanted, card, tolerance=tolerance)
+        except SpecError as error:
+            return Planned(model, None, failure=str(error))
+        return Planned(model, fitting, count_parameters(fitting, card))
+
+    return Plan(recipe, wanted, tolerance, metric, card.title, tuple(map(planned, models)))
+
+
+# What a comparison found: plain data, kept as ``comparison.json`` (:class:`Comparison`).
+
+
+Scores = dict[str, float | None]  # by metric
+Part = Literal["test", "val"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """One run of a model, from its result and its epochs."""
+
+    run: str  # its folder inside the comparison's
+    seed: int
+    test: Scores  # of the weights of the best epoch by validation; scored once
+    val: Scores  # of the same weights
+    per_target: dict[str, Scores]  # of the test part
+    best_epoch: int
+    epochs: int
+    seconds: float
+    seconds_per_epoch: float | None  # median, with validation
+    graphs_per_second: float | None
+    peak_memory_bytes: int  # of the whole process, with libraries and data
+    curve: tuple[tuple[int, float], ...]  # (epoch, validation score)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model and its runs; where one of them failed, ``failure`` says why."""
+
+    model: str
+    width: int | None
+    layers: int
+    parameters: int | None
+    runs: tuple[Training, ...] = ()
+    failure: str = ""
+
+    def score(self, part: Part, metric: str) -> tuple[float | None, float | None]:
+        """Mean over the runs and standard deviation (division by their number minus one)."""
+        known = [value for run in self.runs if (value := getattr(run, part).get(metric)) is not None]
+        return (statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None) if known else (None, None)
+
+    def median(self, quantity: str) -> float | None:
+        """Of a field of the runs: ``seconds_per_epoch``, ``best_epoch``, …; None where no run has it."""
+        known = [value for run in self.runs if (value := getattr(run, quantity)) is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """The largest of the runs."""
+        return max((run.peak_memory_bytes for run in self.runs), default=None)
+
+    @property
+    def seconds(self) -> float:
+        """Of all runs."""
+        return sum(run.seconds for run in self.runs)
+
+    def median_curve(self) -> list[tuple[int, float]]:
+        """(epoch, median of the runs that came so far)."""
+        by_epoch: dict[int, list[float]] = {}
+        for run in self.runs:
+            for epoch, value in run.curve:
+                by_epoch.setdefault(epoch, []).append(value)
+        return [(epoch, statistics.median(values)) for epoch, values in sorted(by_epoch.items())]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models on the same data, split, loop and metric."""
+
+    recipe: str
+    title: str  # of the data
+    metric: str
+    higher_is_better: bool
+    parameters: int  # that every model was to have
+    tolerance: float
+    epochs: int
+    seeds: int
+    contenders: tuple[Contender, ...]
+
+    @property
+    def best(self) -> Contender | None:
+        """By the mean test score, among those with a score for every seed; None where none has."""
+        sign = -1 if self.higher_is_better else 1
+        whole = [one for one in self.contenders if len(one.runs) == self.seeds]
+        scored = [(mean, one) for one in whole if (mean := one.score("test", self.metric)[0]) is not None]
+        return min(scored, key=lambda pair: sign * pair[0])[1] if scored else None
+
+    @property
+    def failed(self) -> list[Contender]:
+        """Those that could not be trained to the end."""
+        return [one for one in self.contenders if one.failure]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; with means, deviations and the curve of each model for those who only read."""
+        plain: dict[str, Any] = finite(asdict(self))
+        best = self.best
+        for contender, values in zip(self.contenders, plain["contenders"], strict=True):
+            for part in ("test", "val"):
+                mean, std = contender.score(part, self.metric)
+                values[f"{part}_mean"], values[f"{part}_std"] = finite([mean, std])
+            values["curve"] = contender.median_curve()
+            values["is_best"] = contender is best
+        return plain
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Comparison:
+        """What :meth:`as_dict` gave.
+
+        Raises:
+            FileFormatError: it is something else.
+        """
+        try:
+            return TypeAdapter(cls).validate_python(dict(values))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise FileFormatError(f"this is no comparison: {where}: {first['msg']}") from None
+
+
+def read_comparison(path: str | Path) -> Comparison:
+    """A ``comparison.json``.
+
+    Raises:
+        FileFormatError: it is damaged.
+    """
+    try:
+        return Comparison.from_dict(read_json(Path(path)))
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+
+
+COMPARISON_FILE = "comparison.json"
+
+
+def compare(
+    recipe: Recipe,
+    models: Sequence[str],
+    run_dir: str | Path,
+    *,
+    parameters: int | None = None,
+    tolerance: float = TOLERANCE,
+    seeds: int = 1,
+    resume: bool = False,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+    watch: str = "auto",
+) -> Comparison:
+    """Train each model as wide as it takes to have the same number of parameters, and put the results side by side.
+
+    Every run is one of :func:`pointset.training.run.train`, in ``run_dir/MODEL/seed-K``; what is known is written to
+    ``run_dir/comparison.json`` after each. With ``resume=True`` finished runs are not repeated, and a run that was
+    interrupted goes on. A model that fails is in the comparison with its message, and does not sink the others.
+
+    Args:
+        recipe: data, split, loop and metric of all.
+        models: names of :func:`pointset.baselines.catalogue.model_names`.
+        run_dir: a new folder, or that of the comparison to resume.
+        parameters: of each model; by default those of the recipe's own.
+        tolerance: how far a model may be from it, as a share.
+        seeds: runs of each model, with seeds from the recipe's on.
+        resume: go on with what is in the folder.
+        data_dir: where the data lies.
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
+
+    Raises:
+        SpecError: there are no models, one is unknown, or the folder holds something else.
+        MissingDataError: the data is nowhere.
+        KeyboardInterrupt: Ctrl-C; what is finished is kept.
+
+    Example:
+        >>> recipe = pointset.training.read_recipe("counting-small")  # doctest: +SKIP
+        >>> compare(recipe, ["pst", "psds", "gin"], "runs/three").best.model  # doctest: +SKIP
+    """
+    progress = {"bar": True, "auto": None}.get(watch, False)
+    made = plan(recipe, models, parameters=parameters, tolerance=tolerance, data_dir=data_dir, progress=progress)
+    return run_plan(made, run_dir, seeds=seeds, resume=resume, data_dir=data_dir, device=device, watch=watch)
+
+
+def run_plan(
+    made: Plan,
+    run_dir: str | Path,
+    *,
+    seeds: int = 1,
+    resume: bool = False,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+    watch: str = "auto",
+    tell: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Train what was planned; ``tell`` gets a line before each run. See :func:`compare`."""
+    folder = Path(run_dir)
+    runs = [(planned, _runs_of(planned, seeds)) for planned in made.models]
+    _check_folder(folder, [run for _, several in runs for run in several], resume)
+    contenders = {planned.model: _contender(made, planned, [], planned.failure) for planned in made.models}
+    for planned, several in runs:
+        done: list[Training] = []
+        for name, recipe in several:
+            if tell is not None:
+                tell(f"{name}: {planned.parameters:,} parameters")
+            result, failure = trained_alone(recipe, folder / name, data_dir, device, watch)
+            done += [] if result is None else [_training(name, folder / name, result)]
+            contenders[planned.model] = _contender(made, planned, done, failure)
+            _write(folder, _comparison(made, seeds, contenders.values()))
+            if failure:
+                break
+    found = _comparison(made, seeds, contenders.values())
+    _write(folder, found)
+    return found
+
+
+def trained_alone(
+    recipe: Recipe, folder: Path, data_dir: str | Path | None, device: str, watch: str
+) -> tuple[dict[str, Any] | None, str]:
+    """The result of a run in a process of its own, or why there is none; a finished run needs no process."""
+    if RunFolder(folder).is_finished:
+        return train(recipe, folder, resume=True, data_dir=data_dir), ""
+    with own_processes(1) as (process,):
+        result = process.call(_train, recipe, folder, data_dir, device, watch)
+    return result, process.failure
+
+
+def _train(recipe: Recipe, folder: Path, data_dir: str | Path | None, device: str, watch: str) -> dict[str, Any]:
+    return train(recipe, folder, resume=True, data_dir=data_dir, device=device, watch=watch)
+
+
+def _runs_of(planned: Planned, seeds: int) -> list[tuple[str, Recipe]]:
+    """Folder and recipe of each run."""
+    if planned.recipe is None:
+        return []
+    return [(f"{planned.model}/{part.name}", part.recipe) for part in parts_of(planned.recipe, seeds, None)]
+
+
+def _check_folder(folder: Path, runs: Sequence[tuple[str, Recipe]], resume: bool) -> None:
+    """All of them before the first begins."""
+    if RunFolder(folder).has_run or (folder.exists() and not folder.is_dir()):
+        raise SpecError(f"{folder} is a file or the folder of a single run; choose another with --run-dir")
+    begun = [(name, recipe) for name, recipe in runs if RunFolder(folder / name).has_run]
+    if begun and not resume:
+        raise SpecError(
+            f"{folder} holds runs already ({begun[0][0]}, …); go on with --resume, or choose another folder with "
+            "--run-dir"
+        )
+    for name, recipe in begun:
+        check_same_recipe(RunFolder(folder / name), recipe)
+
+
+def _training(name: str, folder: Path, result: dict[str, Any]) -> Training:
+    epochs = read_run(folder).epochs
+    return Training(
+        run=name,
+        seed=result["seed"],
+        test=result["test"],
+        val=result["val"],
+        per_target=result["per_target"],
+        best_epoch=result["best_epoch"],
+        epochs=result["epochs"],
+        seconds=result["seconds"],
+        seconds_per_epoch=float(np.median(epochs["seconds"])),
+        graphs_per_second=result["graphs_per_second"],
+        peak_memory_bytes=result["peak_memory_bytes"],
+        curve=_curve(epochs, f"val_{result['metric']}"),
+    )
+
+
+def _curve(epochs: Columns, score: str) -> tuple[tuple[int, float], ...]:
+    """(epoch, score) of the epochs that were validated and gave a number."""
+    if score not in epochs:
+        return ()
+    known = np.isfinite(epochs[score])
+    return tuple(zip(epochs["epoch"][known].astype(int).tolist(), epochs[score][known].tolist(), strict=True))
+
+
+def _contender(made: Plan, planned: Planned, runs: Sequence[Training], failure: str) -> Contender:
+    width = None if planned.recipe is None else planned.recipe.model.dim
+    return Contender(planned.model, width, made.recipe.model.layers, planned.parameters, tuple(runs), failure)
+
+
+def _comparison(made: Plan, seeds: int, contenders: Iterable[Contender]) -> Comparison:
+    recipe = made.recipe
+    return Comparison(
+        recipe=recipe.name,
+        title=made.title,
+        metric=made.metric,
+        higher_is_better=higher_is_better(made.metric),
+        parameters=made.parameters,
+        tolerance=made.tolerance,
+        epochs=recipe.trainer.epochs,
+        seeds=seeds,
+        contenders=tuple(contenders),
+    )
+
+
+def _write(folder: Path, found: Comparison) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / COMPARISON_FILE, found.as_dict())

@@ -1,0 +1,126 @@
+"""Work side by side in processes of one thread each (:func:`worker_processes`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from multiprocessing import active_children, get_context, parent_process
+from typing import Any, TypeVar
+
+from pointset.errors import MissingDataError, PointsetError
+from pointset.training.interruption import TrainingStopped
+
+# torch and libraries of linear algebra read these when they are loaded; two processes of two threads each fight over
+# two cores.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Submit = Callable[..., Future[Any]]  # (function, *arguments) → its result to come
+
+
+@contextmanager
+def worker_processes(workers: int) -> Iterator[Submit]:
+    """Processes that end at once where this one is interrupted or killed, and that do not hear Ctrl-C themselves.
+
+    Yields what submits work to them: a function of a module, and arguments that can be pickled.
+    """
+    from pointset.datasets.molecules.many import main_left_alone  # here, as it loads numpy: see _THREADS
+
+    others = set(active_children())
+    # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        with main_left_alone(), _deaf_to_ctrl_c():  # a process starts when work comes
+            return pool.submit(function, *arguments)
+
+    try:
+        yield submit
+    except BaseException:
+        for process in set(active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started inside do not hear Ctrl-C, which a terminal sends to all: their parent ends them."""
+    if threading.current_thread() is not threading.main_thread():  # which may not set it, and does not get it
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _start_worker() -> None:
+    """One thread of computation, as nothing that computes is loaded yet; and an end when the parent was killed."""
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+# A process for each model, of which only one works at a time; what fails in one is a message, not the end of all.
+
+
+Result = TypeVar("Result")
+_KILLED = "its process was ended from outside, most likely for lack of memory"
+
+
+class OwnProcess:
+    """Calls functions in one process that stays; after a failure it does nothing any more.
+
+    Args:
+        submit: of :func:`~pointset.paper.processes.worker_processes` with one worker.
+    """
+
+    def __init__(self, submit: Submit):
+        self.submit = submit
+        self.failure = ""  # why nothing is called any more
+
+    def call(self, function: Callable[..., Result], *arguments: object) -> Result | None:
+        """The function's result once it is there; None where this or an earlier call failed.
+
+        Raises:
+            MissingDataError: which is no fault of a model.
+            TrainingStopped: somebody wants it to end.
+        """
+        if self.failure:
+            return None
+        try:
+            result: Result = self.submit(function, *arguments).result()
+        except (MissingDataError, TrainingStopped):
+            raise
+        except Exception as error:  # whatever a model does wrong must not sink the others
+            self.failure = in_words(error)
+            return None
+        return result
+
+
+@contextmanager
+def own_processes(count: int) -> Iterator[Sequence[OwnProcess]]:
+    """So many processes, side by side in memory."""
+    with ExitStack() as stack:
+        yield [OwnProcess(stack.enter_context(worker_processes(1))) for _ in range(count)]
+
+
+def in_words(error: Exception) -> str:
+    """One line on why a model failed."""
+    if isinstance(error, BrokenProcessPool):
+        return _KILLED
+    text = " ".join(str(error).split())
+    return text if isinstance(error, PointsetError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,454 @@
+"""A table from what is finished of it (:func:`collected`)."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pointset.errors import FileFormatError, PointsetError, SpecError
+from pointset.files import read_json, try_lock, write_json
+from pointset.paper.tables.plan import PlannedRun, TablePlan, parameters_of, planned, table_command
+from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
+from pointset.paper.tables.spec import OwnRow, TableColumn, TableSpec, printed_cell, table_named
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_recipe
+from pointset.runs.result import machine_kind, read_result
+from pointset.training.devices import check_device, threads_for
+from pointset.training.run import flattened
+
+# What a table's folder holds: runs, measurements, and a note of what failed (:class:`TableFolder`).
+
+
+_FAILURES = "failures.json"
+_COST = "cost.json"
+_LOCK = ".table.lock"
+_WAIT = 0.05  # seconds between two looks at the lock
+_NO_MATTER = ("name", "title", "trainer.threads", "trainer.checkpoint_minutes")  # and all below `expected`
+
+
+class TableFolder:
+    """A folder with one folder for each run.
+
+    Args:
+        path: the folder; it need not be there.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other process reads the runs to write the table of them: what one finishes, the next one sees.
+
+        Raises:
+            SpecError: the folder is a file, or in one.
+            OSError: it cannot be written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise SpecError(f"{self.path} is not a folder; expected one for the runs. Choose it by --run-dir") from None
+        with (self.path / _LOCK).open("a") as file:
+            while not try_lock(file):
+                time.sleep(_WAIT)
+            yield
+
+    def seeds_begun(self) -> int:
+        """How many different seeds the runs in the folder have."""
+        names = [item.name for item in self.path.iterdir()] if self.path.is_dir() else []
+        return len({found[1] for name in names if (found := re.search(r"-seed-(\d+)(?:-fold-\d+)?$", name))})
+
+    def run(self, run: PlannedRun) -> RunFolder:
+        """Where a training goes."""
+        return RunFolder(self.path / run.name)
+
+    def taken_up(self, run: PlannedRun) -> PlannedRun:
+        """The run with the recipe that it was begun by, if it was: with its threads, and its words.
+
+        Raises:
+            SpecError: it was begun with other settings.
+        """
+        folder = self.run(run)
+        if not folder.has_run:
+            return run
+        begun = read_recipe(folder.recipe)
+        if different := _different(begun, run.recipe):
+            raise SpecError(
+                f"the run in {folder.path} was begun with other settings ({', '.join(different[:5])}).\n"
+                "Delete its folder to run it anew, or choose another one for all runs with --run-dir"
+            )
+        return replace(run, recipe=begun)
+
+    def result(self, run: PlannedRun) -> dict[str, Any] | None:
+        """Of a finished training."""
+        folder = self.run(run)
+        return read_result(folder.result) if folder.is_finished else None
+
+    def curve(self, run: PlannedRun, metric: str) -> tuple[tuple[int, float], ...]:
+        """(epoch, validation score) of a training, for the epochs that have one."""
+        path = self.run(run).metrics
+        if not path.exists():
+            return ()
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        try:
+            points = [(int(row["epoch"]), float(row.get(f"val_{metric}") or "nan")) for row in rows]
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(f"{path} is damaged ({error}). Delete the folder, to run it again") from None
+        return tuple((epoch, score) for epoch, score in points if math.isfinite(score))
+
+    def environment(self, run: PlannedRun) -> dict[str, Any] | None:
+        """What a training or measurement was made with; None where it is not known."""
+        path = self.run(run).environment
+        return read_json(path) if path.exists() else (self.cost(run) or {}).get("environment")
+
+    def cost(self, run: PlannedRun) -> dict[str, Any] | None:
+        """Of a measurement."""
+        path = self.path / run.name / _COST
+        return read_json(path) if path.exists() else None
+
+    def keep_cost(self, run: PlannedRun, cost: Mapping[str, Any]) -> None:
+        """Write a measurement."""
+        path = self.path / run.name / _COST
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, cost)
+
+    def is_taken(self, run: PlannedRun) -> bool:
+        """Whether another process trains it now."""
+        try:
+            with self.run(run).claim(resume=True):
+                return False
+        except (SpecError, OSError):
+            return False
+        except PointsetError:
+            return True
+
+    def is_done(self, run: PlannedRun) -> bool:
+        """Whether there is nothing left to do for it."""
+        return self.run(run).is_finished or self.cost(run) is not None
+
+    def failures(self) -> dict[str, str]:
+        """Why runs failed, by their names."""
+        path = self.path / _FAILURES
+        try:
+            return read_json(path) if path.exists() else {}
+        except FileFormatError as error:
+            raise FileFormatError(f"{error}. Delete it: it only says why runs failed") from None
+
+    def note_failure(self, run: PlannedRun, reason: str | None) -> None:
+        """Keep why a run failed; None where it did not."""
+        with self.alone():
+            known = self.failures()
+            if reason is None and run.name not in known:
+                return
+            known = {name: text for name, text in known.items() if name != run.name}
+            write_json(self.path / _FAILURES, known if reason is None else known | {run.name: reason})
+
+
+def _different(begun: Recipe, now: Recipe) -> list[str]:
+    """Keys in which two recipes differ, of those that change what is computed."""
+    before, after = flattened(begun.as_dict()), flattened(now.as_dict())
+    keys = [key for key in {**before, **after} if key not in _NO_MATTER and key.partition(".")[0] != "expected"]
+    return [key for key in keys if before.get(key) != after.get(key)]
+
+
+# When and on what kind of machine a table's numbers were made (:func:`made_with`).
+
+
+class Made(NamedTuple):
+    """``machine`` without names or paths."""
+
+    date: str  # ISO day
+    machine: dict[str, Any]
+
+
+def made_with(done: Sequence[PlannedRun], folder: TableFolder, plan: TablePlan) -> Made:
+    """Of the run that was begun last: a table may be collected later, and on another machine."""
+    known = [one for run in done if (one := folder.environment(run)) is not None and "started" in one]
+    here = made_here(threads_for(plan.chosen[0].recipe, 1))
+    if not known:
+        return Made(here["started"][:10], {key: value for key, value in here.items() if key != "started"})
+    last = max(known, key=lambda one: str(one["started"]))
+    return Made(str(last["started"])[:10], {key: last.get(key) for key in here if key != "started"})
+
+
+def made_here(threads: int, device: str = "auto") -> dict[str, Any]:
+    """Of a run that is made now, on this machine."""
+    return _machine(check_device(device, "32"), threads) | {"started": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+@cache
+def _machine(device: str, threads: int) -> dict[str, Any]:
+    """Asked once: it takes longer than the rest of a table."""
+    return machine_kind(device=device, threads=threads)
+
+
+MISSING = "its data is not on this machine"
+_NOT_YET = "not run yet"
+_NO_SCORE = "the run has no score"
+
+
+def collected(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequence[str] = ()) -> TableResult:
+    """The table of all runs that are finished, whichever call made them, and of those that are chosen.
+
+    It is ``complete`` where its command would find nothing left to do.
+
+    Args:
+        plan: of the table.
+        folder: where its runs are.
+        table: its name, or its file.
+        missing: datasets that are not on this machine.
+    """
+    values = {run.name: _values(plan.spec, folder, run) for run in plan.runs}
+    reasons = {run.name: MISSING for run in plan.chosen if run.recipe.dataset.name in missing} | folder.failures()
+    reasons = {name: reason for name, reason in reasons.items() if values.get(name) is None}
+    runs = _shown(plan, values, reasons)
+    ours = [_own_row(plan, row, runs, values, reasons, folder) for row in plan.spec.ours]
+    rows = [row for row in ours if row is not None]
+    columns = [column for column in plan.spec.columns if _is_shown(column, rows)]
+    printed = _printed_rows(plan.spec, columns)
+    all_rows = [
+        *_with_ratios(plan.spec, printed, printed[0].title if printed else ""),
+        *_with_ratios(plan.spec, rows, plan.spec.ours[0].title),
+    ]
+    lacking = dict.fromkeys(str(run.recipe.dataset.name) for run in runs if reasons.get(run.name) == MISSING)
+    made = made_with([run for run in runs if values[run.name] is not None], folder, plan)
+    return TableResult(
+        table=plan.spec.name,
+        title=plan.spec.title,
+        paper_table=plan.spec.paper_table,
+        budget=plan.budget,
+        columns=tuple(Column(**column.model_dump(exclude={"ratio_of"})) for column in columns),
+        rows=tuple(all_rows),
+        command=plan.command(runs, table),
+        date=made.date,
+        machine=made.machine,
+        seconds=round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3),
+        scope=plan.spec.budgets[plan.budget].scope,
+        notes=(*plan.spec.notes, *(f"The data of {name} was not on this machine." for name in lacking)),
+        complete=all(values[run.name] is not None for run in runs),
+    )
+
+
+def _values(spec: TableSpec, folder: TableFolder, run: PlannedRun) -> dict[str, float | None] | None:
+    """By column, in the metric's own unit; None for a run that is not finished."""
+    if spec.kind == "counted":
+        return dict.fromkeys(run.task.columns, float(parameters_of(run.recipe))) if run.is_chosen else None
+    if spec.kind == "measured":
+        cost = folder.cost(run)
+        return None if cost is None else {key: cost.get(key) for key in run.task.columns}
+    result = folder.result(run)
+    if result is None:
+        return None
+    scores = {
+        key: result["per_target"].get(key, {}) if run.task.by_target else result["test"] for key in run.task.columns
+    }
+    return {key: of_target.get(run.task.metric) for key, of_target in scores.items()}
+
+
+def _shown(plan: TablePlan, values: Mapping[str, object], reasons: Mapping[str, str]) -> list[PlannedRun]:
+    """The runs of all rows and tasks of which one is chosen, or has come to an end, good or bad."""
+    some = [run for run in plan.runs if run.is_chosen or values[run.name] is not None or run.name in reasons]
+    rows, tasks = {run.row.name for run in some}, {run.task.name for run in some}
+    return [run for run in plan.runs if run.row.name in rows and run.task.name in tasks]
+
+
+def _own_row(
+    plan: TablePlan,
+    row: OwnRow,
+    shown: Sequence[PlannedRun],
+    values: Mapping[str, Mapping[str, float | None] | None],
+    reasons: Mapping[str, str],
+    folder: TableFolder,
+) -> Row | None:
+    """None for a row that is not shown."""
+    runs = [run for run in shown if run.row.name == row.name]
+    if not runs:
+        return None
+    done = [run for run in runs if values[run.name] is not None]
+    cells: dict[str, Cell] = {}
+    for key in dict.fromkeys(key for run in runs for key in run.task.columns):
+        filling = [run for run in runs if key in run.task.columns]
+        cells[key] = _cell(
+            [(values[run.name] or {}).get(key) for run in filling if run in done],
+            next((reasons[run.name] for run in filling if run.name in reasons), ""),
+            len(filling),
+        )
+    return Row(
+        title=row.title,
+        source="ours",
+        model=runs[0].recipe.model.preset,
+        counterpart=row.counterpart,
+        parameters=_shared_parameters(runs, plan, folder),
+        cells=cells,
+        runs=() if plan.spec.kind == "counted" else tuple(_record(run, folder) for run in done),
+        note=row.note,
+    )
+
+
+def _cell(values: Sequence[float | None], failure: str, planned: int) -> Cell:
+    """Mean and standard deviation (division by their number minus one) over seeds and folds."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return Cell(mean=None, note=failure or (_NO_SCORE if values else _NOT_YET))
+    if failure:
+        note = f"{len(known)} of {planned} runs; {failure}"
+    else:
+        note = "" if len(known) == planned else f"{len(known)} of {planned} runs"
+    return Cell(
+        mean=statistics.fmean(known),
+        std=statistics.stdev(known) if len(known) > 1 else None,
+        values=tuple(known),
+        note=note,
+    )
+
+
+def _record(run: PlannedRun, folder: TableFolder) -> RunRecord:
+    about: dict[str, Any] = folder.result(run) or {}
+    cost = folder.cost(run) or {}
+    return RunRecord(
+        name=run.name,
+        command=run.command,
+        seed=run.seed,
+        fold=run.fold,
+        epochs=about.get("epochs"),
+        best_epoch=about.get("best_epoch"),
+        seconds=about.get("seconds"),
+        peak_memory_bytes=cost.get("peak_memory_bytes"),  # of a training it is unknown: all run in one process
+        curve=folder.curve(run, about["metric"]) if about else (),
+    )
+
+
+def _shared_parameters(runs: Sequence[PlannedRun], plan: TablePlan, folder: TableFolder) -> int | None:
+    """Of the row's model, where all its tasks have the same."""
+    if plan.spec.kind == "counted":
+        return None
+    tasks = {run.task.name: run for run in runs if folder.is_done(run)}
+    found = set()
+    for run in tasks.values():
+        about: Mapping[str, Any] = folder.result(run) or folder.cost(run) or {}
+        found.add(about.get("parameters"))
+    return found.pop() if len(found) == 1 else None
+
+
+def _printed_rows(spec: TableSpec, columns: Sequence[TableColumn]) -> list[Row]:
+    """The paper's, without those that have nothing in the columns shown."""
+    shown = {column.key for column in columns}
+    rows = []
+    for line in spec.paper:
+        cells = {
+            column.key: printed_cell(text, column)
+            for column, text in zip(spec.printed_columns, line.values, strict=True)
+            if text is not None and column.key in shown
+        }
+        if cells:
+            rows.append(Row(title=line.title, source=line.source, cells=cells, note=line.note))
+    return rows
+
+
+def _is_shown(column: TableColumn, ours: Sequence[Row]) -> bool:
+    """A column that no run of this budget fills says nothing here."""
+    return any((column.ratio_of or column.key) in row.cells for row in ours)
+
+
+def _with_ratios(spec: TableSpec, rows: Sequence[Row], first: str) -> list[Row]:
+    """Rows with their ratios to the one of this title; without, where it is not among them."""
+    ratios = {column.key: column.ratio_of for column in spec.columns if column.ratio_of is not None}
+    one = next((row.cells for row in rows if row.title == first), {})
+    wholes = {key: one[of].mean for key, of in ratios.items() if of in one}
+    return [row.model_copy(update={"cells": _ratio_cells(row, ratios, wholes)}) for row in rows]
+
+
+def _ratio_cells(row: Row, ratios: Mapping[str, str], wholes: Mapping[str, float | None]) -> dict[str, Cell]:
+    cells = dict(row.cells)
+    for key, of in ratios.items():
+        whole, value = wholes.get(key), cells[of].mean if of in cells else None
+        if whole and value is not None:
+            cells[key] = Cell(mean=value / whole)
+    return cells
+
+
+# A table measured in several sittings: rows of an earlier result stay beside new ones (:func:`joined`).
+
+
+_THREADS = re.compile(r" trainer\.threads=\S+")  # changes the time that a run takes, and nothing else
+_MEASURED = "measured on"
+
+
+class Joined(NamedTuple):
+    """``taken`` and ``outdated``: titles of earlier rows that stay, and of those that the table now makes otherwise."""
+
+    result: TableResult
+    taken: list[str]
+    outdated: list[str]
+
+
+def joined(new: TableResult, before: TableResult) -> Joined:
+    """``new``, and the rows of ours that only ``before`` has, in the table's own order.
+
+    A row of ``new`` counts if anything of it was measured. An earlier one stays only if each of its runs would be made
+    by the same command today, and gets a note with its date. Date and machine of the table are those of ``new``.
+
+    Raises:
+        SpecError: the two are not of one table and budget, columns would be lost, or rows would have to be joined of a
+            table that is not shipped, whose settings cannot be looked up.
+    """
+    if (new.table, new.budget) != (before.table, before.budget):
+        raise SpecError(
+            f"got a result of {new.table}-{new.budget} to keep beside one of {before.table}-{before.budget}; expected "
+            "the same table and budget"
+        )
+    lost = [column.title for column in before.columns if column.key not in {one.key for one in new.columns}]
+    if lost:
+        raise SpecError(
+            f"the result of {new.table}-{new.budget} that is kept has the columns {', '.join(lost)}, which the new one "
+            "lacks; expected them in both. Run the table without --columns, or remove the kept file to begin anew"
+        )
+    ours = {row.title: row for row in new.rows if row.source == "ours" and _is_measured(row)}
+    earlier = [row for row in before.rows if row.source == "ours" and _is_measured(row) and row.title not in ours]
+    if not earlier:
+        return Joined(new, [], [])
+    plan = planned(table_named(new.table), new.budget)
+    taken = [row for row in earlier if _is_current(row, plan)]
+    ours |= {row.title: _dated(row, before.date, new.date) for row in taken}
+    order = {row.title: row.name for row in plan.spec.ours if row.title in ours}
+    rows = [ours[title] for title in order]
+    names = {run.row.name for run in plan.runs}
+    done = {record.name for row in rows for record in row.runs}
+    result = new.model_copy(
+        update={
+            "rows": (*(row for row in new.rows if row.source != "ours"), *rows),
+            "command": table_command(new.table, new.budget, () if set(order.values()) == names else [*order.values()]),
+            "seconds": round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3),
+            "complete": {run.name for run in plan.runs} <= done,
+        }
+    )
+    return Joined(result, [row.title for row in taken], [row.title for row in earlier if row not in taken])
+
+
+def _is_measured(row: Row) -> bool:
+    return any(cell.mean is not None for cell in row.cells.values())
+
+
+def _dated(row: Row, date: str, today: str) -> Row:
+    """The row with a note of when it was measured, if not on the table's own day; one that has such a note keeps it."""
+    if date == today or _MEASURED in row.note:
+        return row
+    return row.model_copy(update={"note": "; ".join(filter(None, (row.note, f"{_MEASURED} {date}")))})
+
+
+def _is_current(row: Row, plan: TablePlan) -> bool:
+    """Whether the table would make this row's runs by the same commands today."""
+    commands = {_THREADS.sub("", run.command) for run in plan.runs if run.row.title == row.title}
+    return bool(row.runs) and {_THREADS.sub("", run.command) for run in row.runs} <= commands

@@ -1,0 +1,311 @@
+"""A trained model at work: ``pointset.load(path).predict([...])`` (:func:`load`, :class:`Predictor`)."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.dataset import TargetScale
+from pointset.datasets.molecules.reader import ReadMolecule
+from pointset.encoders.batch import PointBatch
+from pointset.encoders.layers import Level as LevelName
+from pointset.encoders.layers import pooled
+from pointset.encoders.model import PointModel
+from pointset.errors import GraphError, MissingExtraError, PointsetError, SpecError
+from pointset.points.graphs import Graph
+from pointset.points.inputs import ACCEPTED
+from pointset.points.point_set import PointSet
+from pointset.prediction.engine import Answer, Engine, Outcome
+from pointset.prediction.features import molecule_reader_of, read_ahead, threads_beside, workers_for
+from pointset.progress import progress_bar
+from pointset.training.bundle import Bundle, read_bundle
+
+# What comes out of a model, as people want it: numbers in the targets' units, probabilities, representations.
+
+
+def answers(outputs: Tensor, task: Task) -> Tensor:
+    """(rows, k) → (rows, k): numbers stay, logits become probabilities."""
+    if task is Task.REGRESSION:
+        return outputs
+    return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
+
+
+def predictions(model: PointModel, task: Task, scale: TargetScale | None) -> Answer:
+    """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
+
+    def rows(batch: PointBatch) -> Tensor:
+        with torch.inference_mode():
+            outputs: Tensor = model(batch).to("cpu", torch.float64)
+        return answers(outputs if scale is None else scale.restore(outputs), task)
+
+    return Answer(rows, model.readout.level == "node", torch.float64)
+
+
+def representations(model: PointModel, level: LevelName) -> Answer:
+    """(rows, d) of the model's own type: what the last linear map sees, of each graph or each node.
+
+    At the model's own level this is :meth:`pointset.PointModel.embed`. A model of graphs has scalars of nodes too,
+    before they are pooled, and those of a model of nodes can be pooled.
+    """
+
+    def rows(batch: PointBatch) -> Tensor:
+        with torch.inference_mode():
+            points = model.read(batch)
+            scalars = [model.encode(group) for group in points.groups]  # (d, B, n)
+            if level == "graph":
+                return torch.cat([pooled(s, model.readout.pooling).mT for s in scalars])[points.graph_order].cpu()
+            return torch.cat([s.flatten(1).mT for s in scalars])[points.node_order].cpu()
+
+    return Answer(rows, level == "node", next(model.parameters()).dtype)
+
+
+# One item or many, in chunks: what :meth:`Predictor.predict` may be handed (:func:`items_of`, :func:`chunks_of`).
+
+
+Item = TypeVar("Item")
+
+
+def items_of(items: Any) -> Iterable[Any]:
+    """The items; one alone stands for a list of one, and a PyG batch for its graphs.
+
+    Raises:
+        GraphError: neither an item nor several.
+    """
+    if _is_pyg(items) and hasattr(items, "to_data_list"):  # a Batch
+        several: list[Any] = items.to_data_list()
+        return several
+    if _is_one(items):
+        return [items]
+    if isinstance(items, (bytes, dict)) or not (isinstance(items, Iterable) or hasattr(items, "__getitem__")):
+        raise GraphError(f"got {type(items).__name__}; expected SMILES, point sets or graphs, each {ACCEPTED}")
+    return items  # type: ignore[no-any-return]
+
+
+def _is_one(items: Any) -> bool:
+    """Whether it is a SMILES, a point set or a graph, and not several."""
+    if isinstance(items, (str, PointSet, Graph, Tensor)) or (hasattr(items, "is_directed") and hasattr(items, "adj")):
+        return True
+    if isinstance(items, np.ndarray):
+        return items.dtype.kind not in "OUT"  # an array of SMILES is several
+    if isinstance(items, tuple) and len(items) == 2 and isinstance(items[0], Integral):
+        return True  # (num_nodes, edges)
+    return hasattr(items, "tocoo") or _is_pyg(items)
+
+
+def _is_pyg(items: Any) -> bool:
+    """A Data or Batch; what was never imported cannot have been passed."""
+    data = sys.modules.get("torch_geometric.data")
+    return data is not None and isinstance(items, data.Data)
+
+
+def chunks_of(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Lists of so many items; the last may be shorter."""
+    rest = iter(items)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+OnError = Literal["raise", "nan"]
+
+
+def load(path: str | Path) -> Predictor:
+    """A trained model, ready to predict: from the folder of a run, or from a bundle (a folder or a ``.zip``).
+
+    Raises:
+        MissingDataError: there is nothing at this path.
+        FileFormatError: it is no bundle, is damaged, was changed, or was written by a newer pointset.
+
+    Example:
+        >>> model = pointset.load("runs/solubility")  # doctest: +SKIP
+        >>> model.predict(["CCO", "c1ccccc1"])  # doctest: +SKIP
+        tensor([[1.0834], [-1.6172]], dtype=torch.float64)
+    """
+    return Predictor(read_bundle(path))
+
+
+class Predictor:
+    """Predicts for SMILES, PyG ``Data``, networkx graphs, whatever :func:`pointset.to_points` takes, and point sets.
+
+    Graphs must carry the features that the model was trained with: ``x``, ``edge_attr`` and ``pos`` as its ``card``
+    says. What the model does not use is left away. A prediction depends on its graph alone, not on the others.
+    """
+
+    def __init__(self, bundle: Bundle):
+        self.bundle = bundle
+        self.card: Card = bundle.card
+        self.model: PointModel = bundle.model
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """What is predicted; the columns of a regression and of labels."""
+        return self.card.target_names
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of a multi-class task, which are its columns; empty otherwise."""
+        return self.card.classes
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What was noted of the training."""
+        return self.bundle.about
+
+    def __repr__(self) -> str:
+        card, settings = self.card, self.model.settings
+        units = ", ".join(target.label for target in card.targets[:4]) + (", …" if len(card.targets) > 4 else "")
+        what = f"{len(card.classes)} classes of {units}" if card.classes else units
+        made_of = f"{settings.preset}, {settings.layers} × {settings.dim}" if settings else "its own parts"
+        of = "nodes" if card.level is Level.NODE else "molecules" if card.molecules else "graphs"
+        return (
+            f"Predictor({card.task.value} of {of}: {what}; {made_of}, {self.model.num_parameters:,} parameters; "
+            f"trained on {card.title or card.name})"
+        )
+
+    def predict(
+        self, items: Any, *, batch_size: int = 256, progress: bool | None = None, on_error: OnError = "raise"
+    ) -> Any:
+        """Predictions, float64.
+
+        Args:
+            items: SMILES, graphs or point sets, also mixed; or one of them alone. Graphs are what
+                :func:`pointset.to_points` takes.
+            batch_size: most graphs that are computed together; the results do not depend on it.
+            progress: whether to show a bar; by default where there is a terminal.
+            on_error: ``"raise"`` stops at the first bad item; with ``"nan"`` its row is NaN.
+
+        Returns:
+            (G, k): numbers in the targets' own units, probabilities of labels, or probabilities (G, classes). A model
+            of nodes gives a list with (n, k) for each graph.
+
+        Raises:
+            PointsetError: an item cannot be read, or does not fit the model; the message names its position.
+            MissingExtraError: SMILES need RDKit.
+        """
+        return self._run(items, self.answer(), batch_size, progress, on_error, self.card.outputs)
+
+    def predict_classes(self, items: Any, *, batch_size: int = 256, progress: bool | None = None) -> list[Any]:
+        """The name of the most probable class of each graph; a model of nodes gives a list of names for each graph.
+
+        Raises:
+            SpecError: the model does not choose among classes.
+            PointsetError: as :meth:`predict`.
+        """
+        if self.card.task is not Task.MULTI_CLASS:
+            raise SpecError(
+                f"the model is for {self.card.task.value}; expected classes to choose from. Use predict(…), and for "
+                "labels compare the probabilities with a bound"
+            )
+        predicted = self.predict(items, batch_size=batch_size, progress=progress)
+        if self.card.level is Level.NODE:
+            return [self.class_names(one) for one in predicted]
+        return self.class_names(predicted)
+
+    def class_names(self, probabilities: Tensor) -> list[str]:
+        """(rows, classes) → the most probable class of each row."""
+        return [self.classes[number] for number in probabilities.argmax(-1).tolist()]
+
+    def embed(
+        self,
+        items: Any,
+        *,
+        level: LevelName | None = None,
+        batch_size: int = 256,
+        progress: bool | None = None,
+        on_error: OnError = "raise",
+    ) -> Any:
+        """Representations before the last linear map: (G, d), or at level ``"node"`` a list with (n, d) for each graph.
+
+        Args:
+            items: as for :meth:`predict`.
+            level: ``"graph"`` or ``"node"``; by default that of the model.
+            batch_size: as for :meth:`predict`.
+            progress: as for :meth:`predict`.
+            on_error: as for :meth:`predict`.
+        """
+        dim = self.model.readout.linear.in_features
+        return self._run(items, self.representation(level), batch_size, progress, on_error, dim)
+
+    def answer(self) -> Answer:
+        """How predictions come out of a batch."""
+        return predictions(self.model, self.card.task, self.bundle.scale)
+
+    def representation(self, level: LevelName | None) -> Answer:
+        """How representations come out of a batch."""
+        if level not in (None, "graph", "node"):
+            raise SpecError(f"got level={level!r}; expected 'graph' or 'node'")
+        return representations(self.model, level or self.model.readout.level)
+
+    def engine(self, batch_size: int) -> Engine:
+        """What runs the model on chunks of items."""
+        self.model.eval()
+        return Engine(self.model, self.bundle.weighted_edges, batch_size=batch_size)
+
+    def molecule_reader(self) -> ReadMolecule:
+        """How SMILES are read.
+
+        Raises:
+            SpecError: the model was not trained on molecules.
+            MissingExtraError: RDKit is not installed.
+        """
+        from pointset.datasets.molecules.parsing import require_rdkit
+
+        read = molecule_reader_of(self.bundle)
+        require_rdkit()
+        return read
+
+    def _run(
+        self, items: Any, answer: Answer, batch_size: int, progress: bool | None, on_error: OnError, width: int
+    ) -> Any:
+        if on_error not in ("raise", "nan"):
+            raise SpecError(f"got on_error={on_error!r}; expected 'raise' or 'nan'")
+        engine, given = self.engine(batch_size), items_of(items)
+        total = len(given) if isinstance(given, Sized) else None
+        results: list[Tensor] = []
+        with progress_bar("Predicting", total, show=progress) as advance:
+            for chunk in self._with_molecules(given, engine.chunk_size):
+                for outcome in engine.outcomes(chunk, answer):
+                    results.append(_row(outcome, len(results), on_error, answer, width))
+                advance(len(chunk))
+        if answer.of_nodes:
+            return results
+        return torch.stack(results) if results else torch.empty(0, width, dtype=answer.dtype)
+
+    def _with_molecules(self, items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+        """The items in chunks, with every SMILES read; many of them by other processes, while the model computes."""
+        chunks = chunks_of(items, size)
+        count = sum(isinstance(item, str) for item in items) if isinstance(items, Sequence) else 0
+        workers = workers_for(count) if self.card.molecules else 0
+        if not workers:
+            yield from ([self._read(item) if isinstance(item, str) else item for item in chunk] for chunk in chunks)
+            return
+        labelled = ((chunk, [item for item in chunk if isinstance(item, str)]) for chunk in chunks)
+        with threads_beside(workers):
+            for chunk, molecules in read_ahead(labelled, self.molecule_reader(), workers):
+                rest = iter(molecules)
+                yield [next(rest) if isinstance(item, str) else item for item in chunk]
+
+    def _read(self, smiles: str) -> Any:
+        try:
+            return self.molecule_reader()(smiles)
+        except MissingExtraError:
+            raise
+        except PointsetError as error:
+            return error
+
+
+def _row(outcome: Outcome, position: int, on_error: OnError, answer: Answer, width: int) -> Tensor:
+    if isinstance(outcome, Tensor):
+        return outcome
+    if on_error == "raise":
+        raise type(outcome)(f"item {position}: {outcome}") from None
+    shape = (1, width) if answer.of_nodes else (width,)
+    return torch.full(shape, torch.nan, dtype=answer.dtype)

@@ -1,1 +1,0 @@
-"""How points are drawn: used by :mod:`pointset.reports.picture`."""

@@ -1,1 +1,0 @@
-"""Pages of pictures of what ``pointset express`` finds. They need matplotlib."""

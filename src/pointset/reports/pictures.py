@@ -1,0 +1,166 @@
+"""One picture of a graph as points: the graph, its spectrum, its points and their inner products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pointset.errors import FileFormatError, GraphError, MissingExtraError
+from pointset.files import replacing
+from pointset.points.point_set import PointSet
+from pointset.reports.palette import NO_LEGEND, Legend, Portrait
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# Writing a picture as ``.png``, ``.svg`` or ``.pdf``, whole or not at all.
+
+
+_FORMATS = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
+# Without the time of writing, so that the same picture gives the same file.
+_METADATA: dict[str, dict[str, str | None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def check_picture_file(path: str | Path) -> None:
+    """Refuse before anything is drawn what could not be written in the end.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        FileFormatError: the name ends in something else, or its folder does not exist.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _FORMATS:
+        raise FileFormatError(f"got {target.name!r}; expected a name that ends in {', '.join(_FORMATS)}")
+    if not target.parent.is_dir():
+        raise FileFormatError(f"cannot write {target}: there is no folder {target.parent}. Create it first")
+    if target.is_dir():
+        raise FileFormatError(f"cannot write {target}: it is a folder. Choose the name of a file in it")
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError(
+            "drawing needs matplotlib, which is not installed. Install it with: pip install 'pointset[report]'"
+        )
+
+
+def save_picture(figure: Figure, path: str | Path) -> None:
+    """Write a figure in the format that the name ends in; an older file is replaced."""
+    target = Path(path)
+    file_format = _FORMATS[target.suffix.lower()]
+    with replacing(target) as temporary:
+        figure.savefig(temporary, format=file_format, metadata=_METADATA[file_format])
+
+
+def draw_points(points: PointSet, path: str | Path, *, title: str | None = None) -> None:
+    """Save a picture of 1600 × 1000 pixels with four panels, made to be shown in a talk.
+
+    The graph as it is rebuilt from the points; the eigenvalues; the points, projected onto their three leading
+    directions; and their inner products, from which the graph was rebuilt. Nodes have the same colour everywhere,
+    after the Fiedler vector. The same points give the same picture. The cost is O(n³), a few seconds for 500 nodes.
+
+    Args:
+        points: a point set of any matrix; where it is not positive semi-definite, coordinates are U√|Λ|.
+        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
+        title: heading of the picture, by default the size of the graph.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        FileFormatError: the name ends in something else, or its folder does not exist.
+        GraphError: the eigenpairs contain NaN or infinity.
+    """
+    check_picture_file(path)
+    from pointset.reports.point_picture import compose
+
+    if not (torch.isfinite(points.eigenvalues).all() and torch.isfinite(points.eigenvectors).all()):
+        raise GraphError("the eigenpairs contain NaN or infinity, so there is nothing to draw")
+    save_picture(compose(points, title), path)
+
+
+# A picture of several graphs side by side (:func:`draw_gallery`).
+
+
+def draw_gallery(portraits: Sequence[Portrait], path: str | Path, *, heading: str, legend: Legend = NO_LEGEND) -> None:
+    """Save a picture of graphs, each with its title and caption, and one legend for all.
+
+    The same graphs give the same picture. A graph of n nodes costs O(n²) for each step of the layout; one with more
+    than 1,000 nodes is named, not drawn.
+
+    Args:
+        portraits: the graphs, at least one.
+        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
+        heading: of the whole picture.
+        legend: what colours and widths mean.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        FileFormatError: the name ends in something else, or its folder does not exist.
+        GraphError: there is no graph.
+    """
+    check_picture_file(path)
+    if not portraits:
+        raise GraphError("there is no graph to draw; give at least one")
+    from pointset.reports.gallery import compose_gallery
+
+    save_picture(compose_gallery(portraits, heading, legend), path)
+
+
+# Pictures of what ``pointset express`` finds, from the same content that it writes as JSON.
+#
+# All take the content and a path that ends in ``.png``, ``.svg`` or ``.pdf``; an older file is replaced. They raise
+# ``MissingExtraError`` where matplotlib is not installed, and ``FileFormatError`` for another ending or a missing
+# folder.
+
+
+def draw_theorems(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """A row for each statement: its verdict, what it claims and what was found.
+
+    Args:
+        content: {"statement", "verdict", "evidence", "claim"} of each.
+        path: where to write.
+    """
+    check_picture_file(path)
+    from pointset.reports.express import compose_theorems
+
+    save_picture(compose_theorems(content), path)
+
+
+def draw_brec(content: Mapping[str, Mapping[str, Mapping[str, int]]], path: str | Path) -> None:
+    """For each model a bar in each category of pairs, and the total; unreliable answers are hatched in red.
+
+    Args:
+        content: {model: {category: {"pairs", "separated", "unreliable"}}}.
+        path: where to write.
+    """
+    check_picture_file(path)
+    from pointset.reports.express import compose_brec
+
+    save_picture(compose_brec(content), path)
+
+
+def draw_counting(content: Mapping[str, Any], path: str | Path) -> None:
+    """A table of errors, coloured: substructures by families of fresh graphs, with a mark where the model counts.
+
+    Args:
+        content: what ``pointset express counting RUN --json FILE`` writes.
+        path: where to write.
+    """
+    check_picture_file(path)
+    from pointset.reports.express import compose_counting
+
+    save_picture(compose_counting(content), path)
+
+
+def draw_distances(content: Mapping[str, Any], path: str | Path) -> None:
+    """What can be read off each layer of a model, distance by distance, beside degrees and fresh weights.
+
+    Args:
+        content: what ``pointset express distances RUN --json FILE`` writes.
+        path: where to write.
+    """
+    check_picture_file(path)
+    from pointset.reports.express import compose_distances
+
+    save_picture(compose_distances(content), path)

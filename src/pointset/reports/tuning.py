@@ -1,0 +1,201 @@
+"""Pictures of a study and a page with all of it, from what ``pointset tune`` writes as ``tuning.json``.
+
+They raise ``MissingExtraError`` where matplotlib or jinja2 is not installed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pointset.reports.charts import Axis, Cell, Chart, Figure, Table
+from pointset.reports.pages import check_page_extra, rendered, write_page
+from pointset.reports.pictures import check_picture_file, save_picture
+from pointset.reports.run_page import Tile
+from pointset.text import clipped, count, duration, metric_name, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+
+# What the page of a study shows (:func:`page_of`): key numbers, pictures, values against scores, the trials.
+
+
+_STATES = ("complete", "pruned", "failed", "running", "waiting", "retried")
+_MOST_ROWS = 200
+_LONGEST_ERROR = 90
+
+Content = Mapping[str, Any]
+
+
+def page_of(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
+    """The values of ``tuning.html.j2``; ``pictures`` are SVG files with what they show, which the page takes in."""
+    name = metric_name(content["metric"])
+    by_number = {trial["number"]: trial for trial in content["trials"]}
+    best = [by_number[one] for one in content["best"]]
+    return {
+        "title": content["title"] or content["recipe"],
+        "eyebrow": "pointset · search of hyperparameters",
+        "lead": _lead(content, best, name),
+        "tiles": _tiles(content, best, name),
+        "verdict": None,
+        "test_scored": "",
+        "pictures": [(_data_address(path), label) for path, label in pictures.items()],
+        "charts": [chart for key in content["ranges"] if (chart := _chart(content, key, name)) is not None],
+        "best": _table(content, best, name),
+        "trials": _table(content, content["trials"][-_MOST_ROWS:], name, states=True),
+        "ranges": _ranges(content),
+    }
+
+
+def _lead(content: Content, best: Sequence[Content], name: str) -> str:
+    counts = [(state, sum(trial["state"] == state for trial in content["trials"])) for state in _STATES]
+    told = ", ".join(f"{often} {state}" for state, often in counts if often)
+    keys = count(len(content["ranges"]), "hyperparameter")
+    lead = f"{count(len(content['trials']), 'trial')} over {keys} ({told}). "
+    if best:
+        lead += f"The best validation {name} is {number(best[0]['value'])}, of trial {best[0]['number']}. "
+    return lead + "The test split was never looked at: best.yaml is to be trained, and tested once."
+
+
+def _tiles(content: Content, best: Sequence[Content], name: str) -> list[Tile]:
+    tiles = []
+    if best:
+        tiles.append(Tile(f"best validation {name}", number(best[0]["value"]), f"trial {best[0]['number']}", "main"))
+        first = next((trial for trial in content["trials"] if trial["number"] == 0), None)
+        if first is not None and first["state"] == "complete":
+            tiles.append(Tile("the recipe's own values", number(first["value"]), "trial 0"))
+    tiles.append(Tile("trials", f"{len(content['trials']):,}", f"{count(content['epochs'], 'epoch')} at most"))
+    seconds = [trial["seconds"] for trial in content["trials"] if trial["seconds"] is not None]
+    if seconds:
+        tiles.append(Tile("training time", duration(sum(seconds)), "all trials together"))
+    return tiles
+
+
+def _chart(content: Content, key: str, name: str) -> Figure | None:
+    """The values of a hyperparameter against the scores."""
+    log, low, high = (content["ranges"][key][part] for part in ("log", "low", "high"))
+    found = {state: _values(content, key, state) for state in ("pruned", "complete")}
+    points = [point for state in found.values() for point in state]
+    if not points:
+        return None
+    y = Axis.around([[value for _, value in points]], f"validation {name}", may_be_log=not content["higher_is_better"])
+    room = (high / low) ** 0.04 if log else 0.04 * (high - low)
+    ends = (low / room, high * room) if log else (low - room, high + room)
+    x = Axis(*ends, log=log, whole=content["ranges"][key]["whole"])
+    chart = Chart(x, y, f"Validation {name} against {key} of {count(len(points), 'trial')}")
+    for state, style in (("pruned", "c7 faint"), ("complete", "c0")):
+        chart.dots([value for value, _ in found[state]], [score for _, score in found[state]], style)
+    if content["best"]:
+        best = next(trial for trial in content["trials"] if trial["number"] == content["best"][0])
+        chart.mark(float(best["values"][key]), float(best["value"]), "", "c1")
+    return Figure(chart.svg(), key, "")
+
+
+def _values(content: Content, key: str, state: str) -> list[tuple[float, float]]:
+    chosen = [one for one in content["trials"] if one["state"] == state and one["value"] is not None]
+    return [(one["values"][key], one["value"]) for one in chosen if key in one["values"]]
+
+
+def _table(content: Content, trials: Sequence[Content], name: str, *, states: bool = False) -> Table | None:
+    if not trials:
+        return None
+    keys = list(content["ranges"])
+    head = ["trial", *(["state"] if states else []), f"validation {name}", "best epoch", "parameters", "time"]
+    rows = []
+    for one in trials:
+        best = bool(content["best"]) and one["number"] == content["best"][0]
+        row = [Cell(str(one["number"])), *([Cell(_state(one))] if states else [])]
+        row += [Cell(number(one["value"]), "good" if best else ""), Cell(_whole(one["best_epoch"]))]
+        row += [Cell(_whole(one["parameters"])), Cell(duration(one["seconds"]))]
+        rows.append([*row, *(Cell(number(one["values"].get(key), 3)) for key in keys)])
+    more = len(content["trials"]) - _MOST_ROWS
+    caption = f"The last {_MOST_ROWS}; trials.csv has all." if states and more > 0 else ""
+    return Table([*head, *short_names(keys)], rows, caption)
+
+
+def short_names(keys: Sequence[str]) -> list[str]:
+    """``lr`` for ``optimizer.lr``, unless two keys would be called the same."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return last if len(set(last)) == len(last) else list(keys)
+
+
+def _state(trial: Content) -> str:
+    if trial["state"] == "pruned" and trial["epochs"] is not None:
+        return f"pruned at epoch {trial['epochs']:,}"
+    return clipped(f"failed: {trial['error']}", _LONGEST_ERROR) if trial["error"] else str(trial["state"])
+
+
+def _whole(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _ranges(content: Content) -> Table:
+    rows = []
+    for key, one in content["ranges"].items():
+        kind = (
+            "logarithmic" if one["log"] else f"steps of {one['step']:g}" if one["step"] not in (None, 1) else "linear"
+        )
+        rows.append([Cell(key), Cell(number(one["low"])), Cell(number(one["high"])), Cell(kind)])
+    return Table(["key", "from", "to", "scale"], rows)
+
+
+def _data_address(path: Path) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def draw_history(content: Mapping[str, Any], path: str | Path) -> None:
+    """The score of every trial, and the best so far.
+
+    Args:
+        content: of ``tuning.json``.
+        path: where to write; ``.png``, ``.svg`` or ``.pdf``.
+    """
+    check_picture_file(path)
+    from pointset.reports.tuning_charts import compose_history
+
+    _save(compose_history, content, path)
+
+
+def draw_importance(content: Mapping[str, Any], path: str | Path) -> None:
+    """How much each hyperparameter mattered; with too few trials it says so.
+
+    Args:
+        content: of ``tuning.json``.
+        path: where to write; ``.png``, ``.svg`` or ``.pdf``.
+    """
+    check_picture_file(path)
+    from pointset.reports.tuning_charts import compose_importance
+
+    _save(compose_importance, content, path)
+
+
+def write_tuning_report(content: Mapping[str, Any], folder: str | Path) -> Path:
+    """Write ``history.svg``, ``importance.svg`` and ``report.html``, which holds both, into a folder.
+
+    Args:
+        content: of ``tuning.json``.
+        folder: of the study.
+
+    Returns:
+        The path of the page.
+    """
+    check_page_extra()
+    history, importance, page = (Path(folder) / name for name in ("history.svg", "importance.svg", "report.html"))
+    draw_history(content, history)
+    draw_importance(content, importance)
+    pass
+
+    pictures = {history: "Scores of all trials", importance: "How much each hyperparameter mattered"}
+    write_page(rendered("tuning.html.j2", page_of(content, pictures)), page)
+    return page
+
+
+def _save(compose: Callable[[Mapping[str, Any]], Picture], content: Mapping[str, Any], path: str | Path) -> None:
+    """The same content gives the same file: without a salt, names inside of an SVG are random."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "pointset"}):
+        save_picture(compose(content), path)

@@ -1,0 +1,1 @@
+"""What a run is: recipe, metrics, folder, result, records. No torch at import."""

@@ -1,0 +1,399 @@
+"""A recipe: all that a training run is made of, as checked values. Their names are the keys of its YAML.
+
+Light to import (no torch): the command line lists recipes at once. A recipe is read by
+:func:`pointset.runs.recipe_files.read_recipe`, and never changes; ``None`` means "not set".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from functools import cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from pointset.errors import SpecError, did_you_mean
+
+# All keys of a recipe by path, what each expects in words, and the nearest right one of a wrong one.
+
+
+Schema = dict[str, Any]
+_TYPES = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"}
+_BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+_NEAR = 0.6  # of difflib's ratio, from which a key is worth naming
+# What people, and the paper's table of hyperparameters, call a key.
+_ALSO_CALLED = {
+    "learning_rate": "optimizer.lr",
+    "wd": "optimizer.weight_decay",
+    "gn": "model.noise",
+    "width": "model.dim",
+    "hidden_dim": "model.dim",
+    "hiddim": "model.dim",
+    "depth": "model.layers",
+    "bs": "trainer.batch_size",
+    "data": "dataset.file",
+    "warm": "schedule.warmup",
+    "cos": "schedule.cosine",
+}
+
+
+@cache
+def known_keys() -> dict[str, Schema]:
+    """Each key's path, groups included, with its JSON schema: ``known_keys()["model.dim"]["minimum"]`` is 1."""
+    pass
+
+    schema = Recipe.model_json_schema()
+    return dict(_flat(schema, schema["$defs"], ""))
+
+
+def _flat(schema: Schema, definitions: dict[str, Schema], prefix: str) -> Iterator[tuple[str, Schema]]:
+    for name, entry in schema["properties"].items():
+        branches = [definitions[branch["$ref"].rsplit("/")[-1]] if "$ref" in branch else branch
+                    for branch in entry.get("anyOf", [entry])]  # fmt: skip
+        yield f"{prefix}{name}", entry | {"anyOf": branches}
+        for branch in branches:
+            if "properties" in branch:
+                yield from _flat(branch, definitions, f"{prefix}{name}.")
+
+
+def branches_of(path: str) -> list[Schema]:
+    """The kinds of values that a key takes."""
+    branches: list[Schema] = known_keys()[path]["anyOf"]
+    return branches
+
+
+def takes(path: str, kind: str) -> bool:
+    """Whether a key takes a JSON type: ``takes("dataset.file", "null")``."""
+    return any(branch.get("type") == kind for branch in branches_of(path))
+
+
+def is_group(path: str) -> bool:
+    """Whether a path has keys below it that are all known, as ``model`` has."""
+    return any("properties" in branch for branch in branches_of(path))
+
+
+def expectation(path: str) -> str:
+    """What a key expects, in words: ``a whole number, at least 1, or null``."""
+    return ", or ".join(_in_words(branch) for branch in branches_of(path))
+
+
+def choices(path: str) -> list[str]:
+    """The words that a key takes, where it takes only some."""
+    return [choice for branch in branches_of(path) for choice in branch.get("enum", [])]
+
+
+def _in_words(branch: Schema) -> str:
+    if "enum" in branch:
+        return f"one of {', '.join(branch['enum'])}"
+    if "properties" in branch:
+        return f"the keys {', '.join(branch['properties'])}"
+    match branch["type"]:
+        case "null":
+            return "null"
+        case "array":
+            return "a list of text"
+        case "object":
+            return "a mapping"
+        case "string" if "examples" in branch:
+            return f"text such as {branch['examples'][0]}"
+        case kind:
+            bounds = [f"{word} {branch[bound]:,}" for bound, word in _BOUNDS.items() if bound in branch]
+            return ", ".join([_TYPES[kind], *bounds])
+
+
+def nearest_key(path: str) -> str:
+    """``"; did you mean 'model.dim'?"`` for ``model.dmi``, ``dim`` or ``width``; empty where none is near."""
+    wrong = path.lower().replace("-", "_")
+    last = wrong.rsplit(".", 1)[-1]
+    if last in _ALSO_CALLED:
+        return f"; did you mean {_ALSO_CALLED[last]!r}?"
+
+    def nearness(key: str) -> float:
+        whole = SequenceMatcher(None, wrong, key).ratio()
+        return max(whole, SequenceMatcher(None, last, key.rsplit(".", 1)[-1]).ratio()) + whole / 100
+
+    best = max(known_keys(), key=nearness)
+    return f"; did you mean {best!r}?" if nearness(best) >= _NEAR else ""
+
+
+# What is wrong with a recipe, in the words of its keys: got, expected, remedy.
+
+
+_SHOWN = 5  # lines
+_LONGEST_VALUE = 60  # letters
+
+
+def in_words(error: ValidationError) -> str:
+    """A line for each wrong value, at most five."""
+    lines = list(dict.fromkeys(_line(dict(entry)) for entry in error.errors(include_url=False)))
+    more = len(lines) - _SHOWN
+    return "\n".join([*lines[:_SHOWN], *([f"… and {more} more"] if more > 0 else [])])
+
+
+def unknown_key(path: str) -> str:
+    """For a key that does not exist."""
+    group = path.rpartition(".")[0]
+    hint = nearest_key(path)
+    if not hint:
+        hint = f"; expected {expectation(group)}" if group in known_keys() else f"; expected one of {_first_keys()}"
+    return f"there is no key {path!r}{hint}"
+
+
+def _first_keys() -> str:
+    return ", ".join(key for key in known_keys() if "." not in key)
+
+
+def _line(entry: dict[str, Any]) -> str:
+    path = _path(entry["loc"])
+    match entry["type"]:
+        case "value_error":  # raised by a validator of ours, in whole sentences
+            return str(entry["ctx"]["error"])
+        case "extra_forbidden":
+            return unknown_key(path)
+        case "missing":
+            return f"{path} is missing; expected {expectation(path)}"
+        case _:
+            return f"got {path}={shown(entry['input'])}; expected {_expected(path, entry['input'])}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """``dataset.targets[0]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def _expected(path: str, got: Any) -> str:
+    if path.endswith("]"):
+        return "text (put it in quotes)" if isinstance(got, int | float) else "text"
+    if path not in known_keys():  # of a mapping with any keys
+        return "a number"
+    return expectation(path) + (did_you_mean(got.lower(), choices(path)) if isinstance(got, str) else "")
+
+
+def shown(value: Any) -> str:
+    """A value as YAML has it, shortened."""
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+Preset = Literal[  # the names of pointset.baselines.catalogue, which needs torch (a test compares the two)
+    "pst",
+    "pst-released",
+    "pst-gc",
+    "pst-sum",
+    "pst-count",
+    "pst-onelayer",
+    "pst-adj",
+    "pst-normadj",
+    "pst-star",
+    "pst-released-star",
+    "psds",
+    "gin",
+    "gcn",
+    "gatedgcn",
+    "gps",
+    "transformer",
+    "ppgn",
+    "nested-gin",
+    "id-gnn",
+    "graphormer",
+]
+MetricName = Literal["mae", "rmse", "r2", "normalised_mae", "roc_auc", "average_precision", "accuracy", "macro_f1"]
+LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Number = Annotated[int, Field(ge=0)]
+_MOST_PROCESSES = 1024  # beyond it systems refuse to start them, and OpenMP ends the program without a word
+_BYTES = r"^(?i:\d+(\.\d+)?\s*([KMGT]?i?B)?)$"  # 2GB, 512MiB
+
+
+def _check_plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Options are written to the run's recipe.yaml and must come back as they were."""
+    if not _is_plain(options):
+        raise ValueError("got dataset.options with a value that YAML cannot keep; expected numbers, text, lists")
+    return options
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+class Keys(BaseModel):
+    """A group of keys: unknown ones are refused, values are never guessed from another type, nothing changes later."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+
+
+class DatasetChoice(Keys):
+    """What to learn from: a dataset by ``name``, or an own ``file``."""
+
+    name: Text | None = None
+    file: Text | None = None
+    targets: Annotated[list[Text], Field(min_length=1)] | None = None
+    options: Annotated[dict[str, Any], AfterValidator(_check_plain)] = Field(default_factory=dict)
+    weighted_edges: Number | None = None
+    train_graphs: Count | None = None
+    fold: Number | None = None
+    folds: Annotated[int, Field(ge=2)] = 10
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.name is not None and self.file is not None:
+            raise ValueError(
+                f"got dataset.name={self.name!r} and dataset.file={self.file!r}; expected one of them: set the other "
+                "to null, as in dataset.name=null"
+            )
+        if self.name is not None:
+            _check_dataset_name(self.name)
+        if self.fold is not None and self.fold >= self.folds:
+            raise ValueError(
+                f"got dataset.fold={self.fold}; expected a whole number from 0 to {self.folds - 1}, as there are "
+                f"dataset.folds={self.folds}"
+            )
+        return self
+
+
+def _check_dataset_name(name: str) -> None:
+    from pointset.datasets.loading import names
+
+    if name not in names():
+        hint = did_you_mean(name.lower(), list(names())) or f"; expected one of {', '.join(names())}"
+        raise ValueError(f"got dataset.name={name!r}, which does not exist{hint}\nOwn data is given as dataset.file=…")
+
+
+class ModelChoice(Keys):
+    """Arguments of :meth:`pointset.PointModel.from_preset`; the dataset's card gives the others."""
+
+    preset: Preset = "pst"
+    dim: Count = 64
+    layers: Count = 4
+    pooling: Literal["mean", "sum", "max"] = "mean"
+    noise: NotNegative = 0.0
+
+
+class Optimizer(Keys):
+    """AdamW, or SOAP, which costs more for each step; ``clip`` is the largest norm of the gradient."""
+
+    method: Literal["adamw", "soap"] = "adamw"
+    lr: Positive = 1e-3
+    weight_decay: NotNegative = 0.0
+    clip: Positive | None = 1.0
+
+
+class Schedule(Keys):
+    """The learning rate over the epochs; ``warmup`` and ``cosine`` in epochs, ``start`` as a factor of ``lr``."""
+
+    shape: Literal["anneal", "restarts", "cosine", "constant"] = "anneal"
+    warmup: NotNegative = 0.0
+    cosine: NotNegative = 0.0
+    start: Annotated[float, Field(ge=0, le=1)] = 1e-3
+
+
+class Trainer(Keys):
+    """The loop."""
+
+    epochs: Count
+    batch_size: Count
+    memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
+    size_window: Count = 1
+    validate_every: Count = 1
+    ema: Annotated[float, Field(ge=0, lt=1)] | None = None
+    patience: Count | None = None
+    precision: Annotated[
+        Literal["32", "64", "bf16"], BeforeValidator(lambda value: str(value) if type(value) is int else value)
+    ] = "32"
+    workers: Annotated[int, Field(ge=0, le=_MOST_PROCESSES)] = 0
+    threads: Annotated[int, Field(ge=1, le=_MOST_PROCESSES)] | None = None
+    checkpoint_minutes: NotNegative = 1.0
+    checkpointing: bool = False
+    tensorboard: bool = False
+
+
+class Expected(Keys):
+    """The paper's result, in the units of the dataset's card."""
+
+    metric: MetricName
+    value: float
+    std: NotNegative | None = None
+    seeds: Count | None = None
+    parameters: Count | None = None
+    table: str = ""
+    note: str = ""
+    per_target: dict[str, float] | None = None
+    others: dict[str, dict[str, float]] | None = None
+
+
+class Recipe(Keys):
+    """All settings of a run."""
+
+    name: Text
+    title: str = ""
+    dataset: DatasetChoice = DatasetChoice()
+    model: ModelChoice = ModelChoice()
+    loss: LossName | None = None
+    smooth_l1_beta: NotNegative = 1.0
+    balance_targets: bool = False
+    optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
+    trainer: Trainer
+    metric: MetricName | None = None
+    scale_targets: bool = True
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    expected: Expected | None = None
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
+        """A recipe from plain values, as :meth:`as_dict` gives them.
+
+        Raises:
+            SpecError: a key is unknown or missing, or a value is impossible; the message has a line for each.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            pass
+
+            raise SpecError(in_words(error)) from None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and checkpoints."""
+        return self.model_dump(mode="json")
+
+    def as_yaml(self) -> str:
+        """The whole recipe as YAML; :func:`pointset.runs.recipe_files.read_recipe` reads it back exactly."""
+        from pointset.runs.recipe_files import written
+
+        return written(self.as_dict())
+
+
+def check_ready(recipe: Recipe) -> None:
+    """Refuse a recipe that says nothing to learn from.
+
+    Raises:
+        SpecError: neither ``dataset.name`` nor ``dataset.file`` is set.
+    """
+    if recipe.dataset.name is None and recipe.dataset.file is None:
+        raise SpecError(
+            f"the recipe {recipe.name!r} needs data of your own; add dataset.file=my.csv (and dataset.targets=[…] to "
+            "choose columns), or dataset.name=… for a dataset that `pointset datasets` lists"
+        )

@@ -1,0 +1,465 @@
+"""The training loop (:class:`Fitting`).
+
+An epoch: all batches in an order that depends on seed and epoch only, then validation. All that the next step depends
+on is in the checkpoint, so that a run taken up again ends at the same weights, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from pointset.datasets.card import Task
+from pointset.encoders.batch import PointBatch
+from pointset.encoders.loader import PointLoader
+from pointset.encoders.model import PointModel
+from pointset.errors import PointsetError, SpecError
+from pointset.points.graphs import Integers
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Optimizer, Recipe
+from pointset.runs.result import ProgressRecord, write_metrics
+from pointset.training.batches import Purpose, evaluation_loader, stream, training_batches
+from pointset.training.checkpoint import (
+    Checkpoint,
+    State,
+    load_optimizer_state,
+    optimizer_state,
+    save_checkpoint,
+    weights_of,
+)
+from pointset.training.data import TrainingData
+from pointset.training.devices import DTYPES
+from pointset.training.interruption import StopRequest, TrainingStopped, ignore_interrupts
+from pointset.training.losses import Loss, geometric_mean_weights, loss_for
+from pointset.training.metrics import Scores, check_metric, higher_is_better, score
+from pointset.training.optim import SOAP, learning_rate_factor
+from pointset.training.progress import EpochRow, Plan, Watcher
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+# One training step: forward, loss, backward, clipping, optimiser, moving average (:class:`Learner`).
+#
+# The model is a plain module; Fabric wraps it for the device, the precision and the exchange of gradients.
+
+
+def recipe_loss(recipe: Recipe, task: Task) -> Loss:
+    """What the recipe makes small.
+
+    Raises:
+        SpecError: it does not fit the task.
+    """
+    return loss_for(recipe.loss, task, recipe.smooth_l1_beta, by_target=recipe.balance_targets)
+
+
+class StepResult(NamedTuple):
+    """Over all devices."""
+
+    loss_sum: float
+    terms: float  # of the loss: known targets
+    stop: bool  # whether any device was asked to stop
+
+
+class Handed:
+    """A batch on its way through Fabric, which would otherwise take it apart tensor by tensor."""
+
+    def __init__(self, batch: PointBatch, generator: torch.Generator | None):
+        self.batch, self.generator = batch, generator
+
+
+class Network(nn.Module):
+    """The model as Fabric and DDP call it."""
+
+    def __init__(self, model: PointModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, handed: Handed) -> Tensor:
+        """(rows, out)."""
+        outputs: Tensor = self.model(handed.batch, generator=handed.generator)
+        return outputs
+
+
+class Learner:
+    """A model and what changes it.
+
+    Args:
+        fabric: launched.
+        model: with the weights to begin with.
+        recipe: optimiser, clipping, moving average, noise, seed.
+        loss: (outputs, y) → sum and number of terms.
+        factor: step → factor of the learning rate.
+        groups: tensors of a checkpoint to go on from.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        model: PointModel,
+        recipe: Recipe,
+        loss: Loss,
+        factor: Callable[[int], float],
+        groups: dict[str, State] | None = None,
+    ):
+        self.fabric, self.model, self.recipe, self.loss, self.factor = fabric, model, recipe, loss, factor
+        if groups is not None:
+            _load_weights(model, groups)
+        settings, decay = recipe.optimizer, recipe.trainer.ema
+        self.network, self.optimizer = fabric.setup(Network(model), _optimizer(model, settings))
+        self.average = None if decay is None else _moving_average(model, decay)
+        if groups is not None:
+            load_optimizer_state(self.optimizer.optimizer, groups.get("optimizer", {}))
+            if self.average is not None:
+                self.average.load_state_dict(groups["average"])
+        self.learning_rate = settings.lr
+
+    @property
+    def evaluated(self) -> PointModel:
+        """The model whose predictions count: the moving average where there is one."""
+        if self.average is None:
+            return self.model
+        return cast(PointModel, self.average.module)
+
+    def groups(self) -> dict[str, State]:
+        """All tensors that the next step depends on."""
+        groups = {"model": dict(self.model.state_dict()), "optimizer": optimizer_state(self.optimizer)}
+        return groups if self.average is None else groups | {"average": dict(self.average.state_dict())}
+
+    def step(self, batch: PointBatch, place: tuple[int, int], number: int, *, idle: bool, stop: bool) -> StepResult:
+        """Learn from a batch.
+
+        Args:
+            batch: this device's share.
+            place: epoch and batch, for the noise.
+            number: steps before this one, for the learning rate.
+            idle: whether the share is only a stand-in that must not count.
+            stop: whether this device was asked to stop.
+        """
+        self._set_learning_rate(number)
+        outputs = self.network(Handed(batch, self._noise(place)))
+        if batch.y is None:
+            raise TypeError("a training batch has no targets")
+        sums, terms = (part.reshape(-1) for part in self.loss(outputs, batch.y.to(outputs.device)))  # (1,) or (k,)
+        if idle:
+            sums, terms = sums * 0, terms * 0
+        all_sums, all_terms, stops = self._over_all_devices(sums, terms, stop)
+        means = sums / all_terms.clamp(min=1)
+        if self.recipe.balance_targets:
+            means = means * geometric_mean_weights(all_sums / all_terms.clamp(min=1))
+        # DDP takes the mean of the devices' gradients; with this factor that is their sum, the gradient of the mean.
+        self.fabric.backward(means.sum() * self.fabric.world_size)
+        self._clip(place)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.average is not None:
+            self.average.update_parameters(self.model)
+        return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
+
+    def _clip(self, place: tuple[int, int]) -> None:
+        if self.recipe.optimizer.clip is None:
+            return
+        try:
+            self.fabric.clip_gradients(self.network, self.optimizer, max_norm=self.recipe.optimizer.clip)
+        except RuntimeError as error:
+            if "non-finite" not in str(error):
+                raise
+            raise PointsetError(
+                f"the gradient is no number any more in epoch {place[0] + 1}, batch {place[1] + 1}; expected one. "
+                "Lower optimizer.lr or model.noise, or use trainer.precision=32"
+            ) from None
+
+    def _noise(self, place: tuple[int, int]) -> torch.Generator | None:
+        if not self.recipe.model.noise:
+            return None
+        return stream(self.recipe.seed, Purpose.NOISE, *place, self.fabric.global_rank, device=self.fabric.device)
+
+    def _set_learning_rate(self, step: int) -> None:
+        self.learning_rate = self.recipe.optimizer.lr * self.factor(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+
+    def _over_all_devices(self, sums: Tensor, terms: Tensor, stop: bool) -> tuple[Tensor, Tensor, bool]:
+        """The sums and numbers of all devices together, and whether any was asked to stop."""
+        if self.fabric.world_size == 1:
+            return sums.detach(), terms, stop
+        mine = torch.cat([sums.detach().double(), terms.double(), terms.new_tensor([stop]).double()])
+        everywhere = cast(Tensor, self.fabric.all_reduce(mine, reduce_op="sum"))
+        all_sums, all_terms = everywhere[: len(sums)], everywhere[len(sums) : -1]
+        return all_sums.to(sums.dtype), all_terms, bool(everywhere[-1] > 0)
+
+
+def _load_weights(model: PointModel, groups: dict[str, State]) -> None:
+    try:
+        model.load_state_dict(groups.get("model", {}))
+    except RuntimeError:  # torch lists every weight
+        raise SpecError(
+            "the checkpoint holds the weights of another model than recipe.yaml describes; expected the same. Undo the "
+            "change of model, or begin another run in another folder"
+        ) from None
+
+
+def _optimizer(model: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:
+    if settings.method == "soap":
+        return SOAP(model.parameters(), settings.lr, weight_decay=settings.weight_decay)
+    return torch.optim.AdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+
+
+def _moving_average(model: PointModel, decay: float) -> AveragedModel:
+    """w̄ ← decay · w̄ + (1 − decay) · w, beginning with the weights after the first step."""
+    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+
+
+# A model's predictions for a part of the data, in order, also when several processes share the work.
+
+
+def outputs_for(
+    model: PointModel, data: TrainingData, graphs: Integers, *, dtype: torch.dtype, rank: int = 0, processes: int = 1
+) -> Tensor:
+    """What the model gives for these graphs: (rows, out) float64 on the CPU, in their order, in the loss's units.
+
+    Each process computes a block of consecutive graphs, and all processes get the whole.
+    """
+    blocks = np.array_split(graphs, processes)
+    rows = _outputs(model, data, blocks[rank], dtype)
+    if processes == 1:
+        return rows
+    gathered: list[Any] = [None] * processes
+    torch.distributed.all_gather_object(gathered, rows)
+    return torch.cat(gathered)
+
+
+def _outputs(model: PointModel, data: TrainingData, graphs: Integers, dtype: torch.dtype) -> Tensor:
+    if not len(graphs):
+        return torch.empty(0, data.card.outputs, dtype=torch.float64)
+    dim = 64 if model.settings is None else model.settings.dim
+    loader = evaluation_loader(data.points, graphs, dim=dim, dtype=dtype)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return torch.cat([model(batch).to("cpu", torch.float64) for batch in loader])
+    finally:
+        model.train(was_training)
+
+
+_METRICS_SECONDS = 5.0
+
+
+class Fitting:
+    """One run's training; :meth:`run` goes on from where ``progress`` stands until the last epoch.
+
+    Args:
+        fabric: launched.
+        model: as built; a checkpoint's weights are loaded over it.
+        data: what to learn from.
+        recipe: how.
+        folder: where checkpoints and metrics go.
+        watcher: who is told.
+        checkpoint: where to go on from.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        model: PointModel,
+        data: TrainingData,
+        recipe: Recipe,
+        folder: RunFolder,
+        watcher: Watcher,
+        checkpoint: Checkpoint | None = None,
+    ):
+        self.fabric, self.data, self.recipe, self.folder, self.watcher = fabric, data, recipe, folder, watcher
+        self.metric = check_metric(recipe.metric, data.card)
+        self.graphs = data.part("train")
+        sizes = data.points.num_nodes[self.graphs], data.points.ranks[self.graphs]
+        self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, processes=fabric.world_size)
+        self.dtype = DTYPES[recipe.trainer.precision]
+        self.loader = PointLoader(
+            data.points,
+            indices=self.graphs,
+            dtype=self.dtype,
+            batch_sampler=self.batches,
+            generator=stream(recipe.seed, Purpose.ORDER),  # not used, but without one torch draws from the global one
+            num_workers=recipe.trainer.workers,
+            pin_memory=fabric.device.type == "cuda",
+            worker_init_fn=ignore_interrupts,
+        )
+        self.progress = ProgressRecord() if checkpoint is None else checkpoint.progress
+        self.best: State = {} if checkpoint is None else checkpoint.groups.get("best", {})
+        self.learner = Learner(
+            fabric,
+            model,
+            recipe,
+            recipe_loss(recipe, data.card.task),
+            learning_rate_factor(recipe.schedule, recipe.trainer.epochs, len(self.batches)),
+            None if checkpoint is None else checkpoint.groups,
+        )
+        self.stop = StopRequest()
+        self._stopping = False  # whether all devices know of a request to stop
+        self._clock = self._saved_at = time.monotonic()
+        self._metrics_at = -math.inf
+
+    def run(self) -> None:
+        """Train to the end.
+
+        Raises:
+            TrainingStopped: Ctrl-C or SIGTERM; all is saved.
+            PointsetError: the loss is no number any more.
+        """
+        self._clock = self._saved_at = time.monotonic()
+        self.watcher.begin(self._plan())
+        try:
+            with self.stop.listening():
+                while not self._is_done():
+                    self._train_epoch()
+                    self._end_epoch()
+        finally:
+            self.watcher.end()
+        self.save()
+
+    def _is_done(self) -> bool:
+        return self.progress.epoch >= self.recipe.trainer.epochs or self.progress.stopped_early
+
+    def _plan(self) -> Plan:
+        return Plan(
+            name=self.recipe.name,
+            epochs=self.recipe.trainer.epochs,
+            first_epoch=self.progress.epoch,
+            batches=len(self.batches),
+            graphs=len(self.graphs),
+            metric=self.metric,
+            higher_is_better=higher_is_better(self.metric),
+            parameters=self.learner.model.num_parameters,
+        )
+
+    def _train_epoch(self) -> None:
+        progress = self.progress
+        self.batches.start(progress.epoch, progress.batch)
+        self.learner.model.train()
+        first = progress.epoch * len(self.batches)
+        for batch in self.loader:
+            place = (progress.epoch, progress.batch)
+            graphs, idle = self.batches.handed_out.popleft()
+            done = self.learner.step(batch, place, first + progress.batch, idle=idle, stop=bool(self.stop))
+            self._check_finite(done.loss_sum)
+            progress.batch += 1
+            progress.loss_sum += done.loss_sum
+            progress.loss_terms += done.terms
+            self._take_time(training=True)
+            self.watcher.batch(progress.epoch + 1, progress.batch, graphs, progress.mean_loss)
+            self._stopping = self._stopping or done.stop
+            if self._stopping and progress.batch < len(self.batches):
+                self._stop_here()
+            if self._is_due():
+                self.save()
+
+    def _end_epoch(self) -> None:
+        """Validate, note the row, keep the best weights."""
+        progress = self.progress
+        self.watcher.validating()
+        scores = self._validation_scores() if self._is_validated(progress.epoch + 1) else Scores({}, {})
+        self._take_time()
+        value = scores.overall.get(self.metric, math.nan)
+        is_best = self._is_better(value)
+        if is_best or not len(self.data.part("val")):
+            progress.best_epoch, progress.best_value = progress.epoch + 1, value
+            self.best = weights_of(self.learner.evaluated)
+        row = EpochRow(
+            epoch=progress.epoch + 1,
+            lr=self.learner.learning_rate,
+            train_loss=progress.mean_loss,
+            val=scores.overall,
+            is_best=is_best,
+            best_epoch=progress.best_epoch,
+            best_value=progress.best_value,
+            seconds=progress.epoch_seconds,
+            graphs_per_second=len(self.graphs) / max(progress.training_seconds, 1e-9),
+        )
+        progress.end_epoch(row)
+        patience = self.recipe.trainer.patience
+        progress.stopped_early = patience is not None and progress.epoch - progress.best_epoch >= patience
+        self.watcher.epoch(row)
+        self._write_metrics()
+        if self._stopping and not self._is_done():
+            self._stop_here()
+        if self._is_due():
+            self.save()
+
+    def _is_validated(self, epoch: int) -> bool:
+        trainer = self.recipe.trainer
+        return epoch % trainer.validate_every == 0 or epoch == trainer.epochs
+
+    def _validation_scores(self) -> Scores:
+        graphs = self.data.part("val")
+        if not len(graphs):
+            return Scores({}, {})
+        return score(self.predictions(graphs), self.data.targets(graphs), self.data.card, self.data.scale)
+
+    def predictions(self, graphs: Integers) -> Tensor:
+        """(rows, k) float64 of the model that counts: numbers in the targets' own units, or logits."""
+        share = {"rank": self.fabric.global_rank, "processes": self.fabric.world_size}
+        outputs = outputs_for(self.learner.evaluated, self.data, graphs, dtype=self.dtype, **share)
+        return self.data.restored(outputs)
+
+    def _is_better(self, value: float) -> bool:
+        if math.isnan(value):
+            return False
+        best = self.progress.best_value
+        return math.isnan(best) or (value > best if higher_is_better(self.metric) else value < best)
+
+    def _check_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            progress = self.progress
+            raise PointsetError(
+                f"the loss became {loss} in epoch {progress.epoch + 1}, batch {progress.batch + 1}; expected a number. "
+                "Lower optimizer.lr, set optimizer.clip, or use trainer.precision=32"
+            )
+
+    def _take_time(self, *, training: bool = False) -> None:
+        now = time.monotonic()
+        self.progress.spend(now - self._clock, training=training)
+        self._clock = now
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._saved_at >= 60 * self.recipe.trainer.checkpoint_minutes
+
+    def _stop_here(self) -> None:
+        self.save()
+        progress, epochs = self.progress, self.recipe.trainer.epochs
+        within = f" and {progress.batch} of {len(self.batches)} batches" if progress.batch else ""
+        raise TrainingStopped(f"Stopped after {progress.epoch} of {epochs} epochs{within}; all is saved.")
+
+    def _write_metrics(self, *, at_once: bool = False) -> None:
+        """The file is only for people: with epochs of a tenth of a second, once in a few seconds will do."""
+        now = time.monotonic()
+        if self.fabric.is_global_zero and (at_once or now - self._metrics_at >= _METRICS_SECONDS):
+            write_metrics(self.folder.metrics, self.progress.history)
+            self._metrics_at = now
+
+    def save(self) -> None:
+        """Write the checkpoint. The best weights go into a file of their own too."""
+        self._write_metrics(at_once=True)
+        if self.fabric.is_global_zero:
+            groups = self.learner.groups()
+            if self.best:
+                save_checkpoint(self.folder.best_checkpoint, {"model": self.best}, self.progress)
+                groups["best"] = self.best
+            save_checkpoint(self.folder.last_checkpoint, groups, self.progress)
+        self._saved_at = time.monotonic()
+
+    def best_model(self) -> PointModel:
+        """The model with the weights of the best epoch; of the last one where validation never had a number."""
+        model = self.learner.evaluated
+        if self.best:
+            model.load_state_dict(self.best)
+        else:
+            self.progress.best_epoch = self.progress.epoch
+        return model.eval()

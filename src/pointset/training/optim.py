@@ -1,0 +1,222 @@
+"""SOAP (Vyas et al., 2024): Adam in the eigenbasis of Shampoo's preconditioners (:class:`SOAP`).
+
+For a weight W (m, n) with gradient G, running means L of GGᵀ and R of GᵀG have eigenvectors Q_L and Q_R. In the
+coordinates G' = Q_Lᵀ G Q_R the entries of the gradient are nearly uncorrelated, so that Adam, which scales each entry
+by itself, scales the right things. Where a training set is fitted to many digits, as in counting, this pays:
+``benchmarks/counting_choices.py`` compares. Vectors, and sides longer than ``LONGEST_SIDE``, are left as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from pointset.errors import SpecError
+from pointset.runs.recipe import Schedule
+
+LONGEST_SIDE = 1024  # beyond it a basis would cost more than it brings
+
+
+class SOAP(torch.optim.Optimizer):
+    """AdamW's rule in a slowly turning basis.
+
+    Args:
+        parameters: what is trained.
+        lr: the learning rate.
+        betas: of the first moment, and of the second moment and the preconditioners.
+        epsilon: added to the root of the second moment.
+        weight_decay: decoupled, as in AdamW.
+        every: steps from one turn of the bases to the next (one step of the power method and a QR decomposition).
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.95, 0.95),
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+        every: int = 10,
+    ):
+        settings = {"lr": lr, "betas": betas, "epsilon": epsilon, "weight_decay": weight_decay, "every": every}
+        super().__init__(parameters, settings)
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Change the parameters by their gradients."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    _update(parameter, parameter.grad, self.state[parameter], group)
+        return loss
+
+
+def _update(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    if not state:  # the first gradient only says how the bases lie
+        _begin(state, gradient)
+        return
+    state["step"] += 1
+    number = int(state["step"])
+    (first, second), lr = group["betas"], group["lr"]
+    state["mean"].lerp_(gradient, 1 - first)
+    turned = _turned(gradient, state)
+    state["square"].mul_(second).addcmul_(turned, turned, value=1 - second)
+    root = (state["square"] / (1 - second**number)).sqrt_().add_(group["epsilon"])
+    direction = _turned_back(_turned(state["mean"], state) / root, state)
+    if group["weight_decay"]:
+        parameter.mul_(1 - lr * group["weight_decay"])
+    parameter.add_(direction, alpha=-lr / (1 - first**number))
+    for side in _sides(state):
+        state[side].lerp_(_outer(gradient, side), 1 - second)
+        if number % group["every"] == 0:
+            _turn(state, side)
+
+
+def _begin(state: dict[str, Any], gradient: Tensor) -> None:
+    state["step"] = torch.zeros((), device="cpu")
+    state["mean"], state["square"] = torch.zeros_like(gradient), torch.zeros_like(gradient)
+    if gradient.dim() != 2 or min(gradient.shape) == 1:
+        return
+    for side, length in zip(("left", "right"), gradient.shape, strict=True):
+        if length <= LONGEST_SIDE:
+            state[side] = _outer(gradient, side)
+            state[f"{side}_basis"] = torch.linalg.eigh(state[side]).eigenvectors.contiguous()
+
+
+def _sides(state: dict[str, Any]) -> list[str]:
+    return [side for side in ("left", "right") if side in state]
+
+
+def _outer(gradient: Tensor, side: str) -> Tensor:
+    """GGᵀ or GᵀG."""
+    return gradient @ gradient.mT if side == "left" else gradient.mT @ gradient
+
+
+def _turned(x: Tensor, state: dict[str, Any]) -> Tensor:
+    """Q_Lᵀ x Q_R."""
+    if "left" in state:
+        x = state["left_basis"].mT @ x
+    return x @ state["right_basis"] if "right" in state else x
+
+
+def _turned_back(x: Tensor, state: dict[str, Any]) -> Tensor:
+    """Q_L x Q_Rᵀ."""
+    if "left" in state:
+        x = state["left_basis"] @ x
+    return x @ state["right_basis"].mT if "right" in state else x
+
+
+def _turn(state: dict[str, Any], side: str) -> None:
+    """One step of orthogonal iteration, in order of falling eigenvalues; the second moments follow their directions."""
+    basis = state[f"{side}_basis"]
+    image = state[side] @ basis
+    order = (basis * image).sum(0).argsort(descending=True, stable=True)
+    state[f"{side}_basis"] = torch.linalg.qr(image[:, order]).Q.contiguous()
+    state["square"] = state["square"].index_select(0 if side == "left" else 1, order)
+
+
+# The learning rate over the steps, as a factor of the highest (:func:`learning_rate_factor`).
+
+
+_ROUNDING = 1e-9  # of a period: 0.1 · 30 is 3.0000000000000004, and belongs to the start of a period, not to its end
+
+
+def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) -> Callable[[int], float]:
+    """The function step → factor, with steps from 0 and t = step / steps_per_epoch epochs.
+
+    ``warmup`` epochs from ``start`` linearly to 1; then, by ``shape``,
+
+    - ``anneal``: 1, and over the last ``cosine`` epochs (1 + cos πx) / 2, x from 0 to 1: the paper's schedule;
+    - ``restarts``: (1 + cos πx) / 2 over ``cosine`` epochs, again and again: that of the authors' released code;
+    - ``cosine``: (1 + cos πx) / 2 once, over all epochs that are left;
+    - ``constant``: 1.
+
+    x counts from the first step, so that the last step of a cosine is small but not zero.
+
+    Raises:
+        SpecError: the schedule does not fit the epochs (:func:`check_schedule`).
+    """
+    check_schedule(schedule, epochs)
+    if steps_per_epoch < 1:
+        raise SpecError(f"got {steps_per_epoch} steps per epoch; expected at least 1: are there graphs to train on?")
+
+    def factor(step: int) -> float:
+        epoch = step / steps_per_epoch
+        if epoch < schedule.warmup:
+            return schedule.start + (1 - schedule.start) * epoch / schedule.warmup
+        return _after_warmup(schedule, epoch, epochs)
+
+    return factor
+
+
+def check_schedule(schedule: Schedule, epochs: int) -> None:
+    """Whether the schedule fits into the epochs.
+
+    Raises:
+        SpecError: it does not; the message says what would.
+    """
+    warmup, cosine, shape = schedule.warmup, schedule.cosine, schedule.shape
+    if epochs < 1:
+        raise SpecError(f"got {epochs} epochs; expected at least 1")
+    if shape == "restarts" and cosine == 0:
+        raise SpecError(
+            "got schedule.cosine=0 for schedule.shape=restarts; expected the period of the restarts in epochs"
+        )
+    if shape in ("cosine", "constant") and cosine:
+        raise SpecError(
+            f"got schedule.cosine={cosine:g} for schedule.shape={shape}, which has no use for it; set schedule.cosine=0"
+            + (" (the cosine lasts from the warm-up to the end)" if shape == "cosine" else "")
+        )
+    if warmup + cosine > epochs:
+        share = epochs / (warmup + cosine)
+        smaller = [f"schedule.warmup={_floored(warmup * share)}", f"schedule.cosine={_floored(cosine * share)}"]
+        raise SpecError(
+            f"got a schedule of {_parts(warmup, cosine)} for {epochs} epochs; expected at most as many: train for "
+            f"trainer.epochs={math.ceil(warmup + cosine)}, or set {' '.join(smaller[: 2 if cosine else 1])}"
+        )
+    if shape == "cosine" and warmup == epochs:
+        raise SpecError(
+            f"got a warm-up of {warmup:g} epochs, all there are, for schedule.shape=cosine; set schedule.warmup below "
+            "trainer.epochs"
+        )
+
+
+def _after_warmup(schedule: Schedule, epoch: float, epochs: int) -> float:
+    if schedule.shape == "cosine":
+        return _cosine((epoch - schedule.warmup) / (epochs - schedule.warmup))
+    if schedule.shape == "restarts":
+        periods = (epoch - schedule.warmup) / schedule.cosine
+        return _cosine(periods - math.floor(periods + _ROUNDING))
+    if schedule.shape == "anneal" and schedule.cosine:
+        return _cosine((epoch - (epochs - schedule.cosine)) / schedule.cosine)
+    return 1.0
+
+
+def _cosine(x: float) -> float:
+    """From 1 at x ≤ 0 to 0 at x ≥ 1."""
+    return (1 + math.cos(math.pi * min(max(x, 0.0), 1.0))) / 2
+
+
+def _parts(warmup: float, cosine: float) -> str:
+    parts = [f"{warmup:g} epochs of warm-up"] if warmup else []
+    return " and ".join([*parts, f"{cosine:g} of cosine"] if cosine else parts)
+
+
+def _floored(epochs: float) -> str:
+    """Down to a tenth, so that the parts do not add up to more."""
+    return f"{math.floor(epochs * 10 + _ROUNDING) / 10:g}"

@@ -1,0 +1,603 @@
+"""Ways to watch a training run (:func:`watcher_for`)."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from pointset.errors import MissingExtraError, SpecError, did_you_mean
+from pointset.progress import seconds_left
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.live import Live
+    from rich.text import Text
+
+
+# What a training run tells those who watch it (:class:`Watcher`): a bar, a log, TensorBoard, a test.
+#
+# Light to import (no torch).
+
+
+class Plan(NamedTuple):
+    """What is about to be trained."""
+
+    name: str
+    epochs: int
+    first_epoch: int  # from 0; above 0 when the run goes on after a break
+    batches: int  # per epoch
+    graphs: int  # per epoch
+    metric: str  # of the validation scores that which chooses the best epoch
+    higher_is_better: bool
+    parameters: int
+
+
+@dataclass(frozen=True)
+class EpochRow:
+    """One finished epoch."""
+
+    epoch: int  # from 1
+    lr: float
+    train_loss: float
+    val: dict[str, float]  # validation scores by metric
+    is_best: bool
+    best_epoch: int  # so far, this one included
+    best_value: float  # NaN as long as no epoch has a score
+    seconds: float  # of this epoch
+    graphs_per_second: float
+
+
+class Watcher(Protocol):
+    """Called by the loop, in this order: begin, (batch …, validating, epoch) …, end. ``say`` may come at any time."""
+
+    def begin(self, plan: Plan) -> None:
+        """Training starts; after an ``end`` it may start again, with another plan."""
+
+    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
+        """A step is done: batch number ``batch`` (from 1) of epoch ``epoch`` (from 1), with ``graphs`` graphs;
+        ``loss`` is the mean of the epoch so far.
+        """
+
+    def validating(self) -> None:
+        """The last batch of the epoch is done, validation starts."""
+
+    def epoch(self, row: EpochRow) -> None:
+        """An epoch is done."""
+
+    def say(self, message: str) -> None:
+        """A note for people."""
+
+    def end(self) -> None:
+        """Training is over, whether it was finished, stopped or failed."""
+
+
+# Where a run stands, as the bar and the log tell it (:class:`Session`).
+
+
+_SETTLED_SECONDS = 0.5  # of an epoch, after which its speed says something
+
+
+class Session:
+    """The state of a run from its begin, or from where it goes on after a break. Keeping it costs a microsecond.
+
+    A thread may read it at any moment: nothing read here is a state that only exists between two lines.
+    """
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic):
+        self.plan = plan
+        self.clock = clock
+        self.started = self.epoch_started = self.latest = clock()
+        self.finished = plan.first_epoch  # epochs
+        self._origin = float(plan.first_epoch)  # where this session took over, which may be within an epoch
+        self.row: EpochRow | None = None  # of the last one that was finished in this session
+        self.validating = False
+        self.done = 0  # batches of this epoch
+        self._graphs = 0  # of this epoch
+        self._loss = 0.0
+
+    def batch(self, batch: int, graphs: int, loss: float) -> None:
+        """After a step."""
+        if self.row is None and not self.done:
+            self._origin = self.finished + (batch - 1) / max(self.plan.batches, 1)
+        self._loss = loss
+        self._graphs += graphs
+        self.done = batch
+        self.latest = self.clock()
+
+    def epoch(self, row: EpochRow) -> None:
+        """After an epoch."""
+        self.epoch_started = self.latest = self.clock()
+        self.finished = row.epoch
+        self.validating = False
+        self.done = self._graphs = 0
+        self.row = row
+
+    @property
+    def number(self) -> int:
+        """The epoch that is running, from 1; the last one when all are done."""
+        return min(self.finished + 1, self.plan.epochs) if self.done or not self.row else self.finished
+
+    @property
+    def epochs(self) -> float:
+        """How many epochs are done, with a part for the one that is running."""
+        return self.finished + min(self.done / max(self.plan.batches, 1), 1.0)
+
+    @property
+    def loss(self) -> float | None:
+        """The mean of this epoch so far; between two epochs that of the last."""
+        if self.done:
+            return self._loss
+        return self.row.train_loss if self.row else None
+
+    @property
+    def speed(self) -> float | None:
+        """Graphs per second of training, in this epoch, or in the last one where it has only begun."""
+        seconds, graphs, row = self.latest - self.epoch_started, self._graphs, self.row
+        if graphs and (seconds >= _SETTLED_SECONDS or not row):
+            return graphs / seconds if seconds > 0 else None
+        return row.graphs_per_second if row else None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of this session."""
+        return self.clock() - self.started
+
+    @property
+    def left(self) -> int | None:
+        """Seconds until the last epoch is done: by the mean of the epochs of this session, validation included;
+        in the first one by the batches so far. Early stopping may be faster.
+        """
+        epochs, finished = self.plan.epochs - self._origin, self.finished - self._origin
+        if self.row is None or finished <= 0:
+            return seconds_left(self.elapsed, self.epochs - self._origin, epochs)
+        took = self.epoch_started - self.started
+        left = seconds_left(took, finished, epochs) or 0
+        since = min(self.clock() - self.epoch_started, took / finished)  # an epoch that takes longer holds the time
+        return max(round(left - since), 1) if left else 0
+
+
+# The words of the bar and of the log: pieces of a line, each with shorter forms for narrow terminals.
+
+
+GAP = 2  # blanks between two pieces
+
+
+class Piece(NamedTuple):
+    """A piece of a line: its forms from the longest to the shortest, which may be empty."""
+
+    name: str
+    forms: tuple[str, ...]
+
+
+# Which piece takes its next form where a line is too long; the first goes first.
+_SHORTENED = ("batch", "best", "speed", "val", "batch", "best", "left", "epoch", "speed", "loss", "best", "val")
+
+
+class Line:
+    """Makes lines for a terminal. A form that was once too long does not come back, so that nothing jumps about."""
+
+    def __init__(self) -> None:
+        self._width = 0
+        self._steps = 0
+
+    def fitted(self, pieces: Sequence[Piece], width: int) -> dict[str, str]:
+        """The pieces by name in the longest forms that fit into ``width`` columns together, without the empty ones."""
+        if width > self._width:
+            self._steps = 0
+        self._width = width
+        texts = _shortened(pieces, self._steps)
+        while _length(list(texts.values())) > width and self._steps < len(_SHORTENED):
+            self._steps += 1
+            texts = _shortened(pieces, self._steps)
+        return texts
+
+
+def _shortened(pieces: Sequence[Piece], steps: int) -> dict[str, str]:
+    done = _SHORTENED[:steps]
+    texts = {piece.name: piece.forms[min(done.count(piece.name), len(piece.forms) - 1)] for piece in pieces}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _length(texts: Sequence[str]) -> int:
+    return sum(map(len, texts)) + GAP * max(len(texts) - 1, 0)
+
+
+def title(plan: Plan) -> str:
+    """``training own: 300 epochs of 10,000 graphs, 472,312 parameters; best epoch by mae``."""
+    epochs = f"{plan.epochs:,} epoch{'s' if plan.epochs != 1 else ''} of {plan.graphs:,} graphs"
+    begun = f"; going on after epoch {plan.first_epoch:,}" if plan.first_epoch else ""
+    chosen = f"; best epoch by {plan.metric.replace('_', ' ')}"
+    return printable(f"training {plan.name}: {epochs}, {plan.parameters:,} parameters{chosen}{begun}")
+
+
+def epoch_piece(epoch: int, plan: Plan) -> Piece:
+    """``epoch 12/300``."""
+    number = f"{epoch:>{len(str(plan.epochs))}}/{plan.epochs}"
+    return Piece("epoch", (f"epoch {number}", number.strip()))
+
+
+def score_pieces(row: EpochRow | None, plan: Plan) -> list[Piece]:
+    """``val mae 0.2340``, ``best 0.2200 (epoch 10)``; those that there are."""
+    if row is None:
+        return []
+    name = plan.metric.replace("_", " ")
+    pieces = []
+    if plan.metric in row.val:
+        value = number(row.val[plan.metric])
+        pieces.append(Piece("val", (f"val {name} {value}", f"val {value}", "")))
+    if not math.isnan(row.best_value):
+        best = f"best {number(row.best_value)}"
+        pieces.append(Piece("best", (f"{best} (epoch {row.best_epoch})", f"{best} ({row.best_epoch})", best, "")))
+    return pieces
+
+
+def loss_piece(loss: float | None) -> Piece:
+    """``loss 0.1234``."""
+    return Piece("loss", ("",) if loss is None else (f"loss {number(loss)}", ""))
+
+
+def speed_piece(graphs_per_second: float | None) -> Piece:
+    """``4,532 graphs/s``."""
+    if graphs_per_second is None or not math.isfinite(graphs_per_second):
+        return Piece("speed", ("",))
+    speed = f"{graphs_per_second:,.0f}" if graphs_per_second >= 10 else f"{graphs_per_second:.1f}"
+    return Piece("speed", (f"{speed} graphs/s", f"{speed}/s", ""))
+
+
+def time_piece(left: int | None, elapsed: float) -> Piece:
+    """``3:12 left``; ``in 12:40`` where nothing is left to do; empty where it is not known."""
+    if left is None:
+        return Piece("left", ("",))
+    return Piece(
+        "left", (f"{duration(left)} left" if left else f"in {duration(elapsed)}", short_duration(left or elapsed))
+    )
+
+
+def number(value: float) -> str:
+    """Four digits that count: ``0.2340``, ``12.34``, ``1.234e-05``."""
+    if value and not 1e-4 <= abs(value) < 1e5:
+        return f"{value:.3e}"
+    return f"{value:#.4g}".rstrip(".") if abs(value) < 1e3 else f"{value:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """``0:07``, ``3:12``, ``26:04:59``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def short_duration(seconds: float) -> str:
+    """``3:12``, but ``26h05``: nobody waits for those seconds."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours}h{minutes:02}" if hours else duration(seconds)
+
+
+def printable(text: str) -> str:
+    """Without control characters but line ends: names come from files, and must not steer the terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+
+
+# One line that moves, on stderr (:class:`Bar`).
+
+
+_REFRESHES = 4  # per second, by a thread of rich's: a step only sets numbers
+_MARKS = 10  # lines that stay, over the whole run
+_BAR_WIDTHS = {0: 6, 70: 8, 90: 16, 110: 24}  # columns of the bar itself, from so many of the terminal on
+_STYLES = {
+    "epoch": "bold",
+    "bar": "bar.complete",
+    "batch": "dim",
+    "speed": "cyan",
+    "best": "green",
+    "left": "yellow",
+}
+
+
+class Bar:
+    """Epoch, how much of the run is done, speed, loss, validation, best so far, time left; ten lines of it stay.
+
+    Pieces are shortened and left out until the line fits the terminal.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
+        self._console = console
+        self._clock = clock
+        self._session: Session | None = None
+        self._live: Live | None = None
+        self._over = False
+
+    def begin(self, plan: Plan) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.end()
+        console = self._console or Console(stderr=True)
+        console.print(title(plan), style="dim", markup=False, highlight=False, soft_wrap=True)
+        self._session, self._over = Session(plan, self._clock), False
+        self._line, self._mark_line = Line(), Line()
+        # what is printed goes above the line, but not to stderr where stdout is a file or a pipe
+        self._live = Live(self, console=console, refresh_per_second=_REFRESHES, redirect_stdout=sys.stdout.isatty())
+        self._live.start()
+
+    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
+        if self._session is not None:
+            self._session.batch(batch, graphs, loss)
+
+    def validating(self) -> None:
+        if self._session is not None:
+            self._session.validating = True
+
+    def epoch(self, row: EpochRow) -> None:
+        if self._session is None or self._live is None:
+            return
+        self._session.epoch(row)
+        epochs = self._session.plan.epochs
+        if row.epoch < epochs and row.epoch * _MARKS // epochs > (row.epoch - 1) * _MARKS // epochs:
+            texts = self._mark_line.fitted(_mark_pieces(self._session, row), self._live.console.width)
+            self._live.console.print(_joined(texts), soft_wrap=True)
+
+    def say(self, message: str) -> None:
+        from rich.console import Console
+
+        console = self._live.console if self._live else self._console or Console(stderr=True)
+        console.print(printable(message), markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        if self._live is not None:
+            self._over = True
+            self._live.stop()  # draws the last state, which stays
+        self._live = self._session = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Called by rich for every refresh."""
+        if self._session is None:
+            return
+        width = next(bar for least, bar in reversed(_BAR_WIDTHS.items()) if options.max_width >= least)
+        texts = self._line.fitted(_state_pieces(self._session, self._over), options.max_width - width - GAP)
+        full, half = divmod(int(2 * width * min(self._session.epochs / max(self._session.plan.epochs, 1), 1.0)), 2)
+        done = "-" * full if options.ascii_only else "━" * full + "╸" * half
+        rest = " " if options.ascii_only or console.color_system is None or console.no_color else "━"
+        line = _joined({"epoch": texts.pop("epoch"), "bar": done})
+        line.append(rest * (width - len(done)) + " " * GAP, style="bar.back")
+        yield line.append_text(_joined(texts))
+
+
+def _state_pieces(session: Session, over: bool) -> list[Piece]:
+    """Of the line that moves."""
+    plan = session.plan
+    batch = f"{session.done:>{len(str(plan.batches))}}/{plan.batches}"
+    where = f"{'validating' if session.validating else f'batch {batch}':<10}"
+    return [
+        epoch_piece(session.number, plan),
+        Piece("batch", ("",) if over else (where, batch, "")),
+        speed_piece(session.speed),
+        loss_piece(session.loss),
+        *score_pieces(session.row, plan),
+        time_piece(0 if over else session.left, session.elapsed),
+    ]
+
+
+def _mark_pieces(session: Session, row: EpochRow) -> list[Piece]:
+    """Of a line that stays: the time since the start, since the time left will be wrong soon."""
+    return [
+        epoch_piece(row.epoch, session.plan),
+        loss_piece(row.train_loss),
+        *score_pieces(row, session.plan),
+        Piece("left", (f"after {duration(session.elapsed)}", short_duration(session.elapsed))),
+    ]
+
+
+def _joined(texts: dict[str, str]) -> Text:
+    from rich.text import Text
+
+    line = Text(no_wrap=True, end="")
+    for index, (name, text) in enumerate(texts.items()):
+        line.append(" " * GAP if index else "")
+        line.append(text, style=_STYLES.get(name))
+    return line
+
+
+# Lines for log files and pipes (:class:`Plain`).
+
+
+_EPOCH_SECONDS = 10  # between two lines of epochs; the first and the last always have one
+_BATCH_SECONDS = 60  # without any line, after which a long epoch gives a sign of life
+
+
+class Plain:
+    """A line for an epoch, on stderr, at most every 10 seconds, without colours."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._session: Session | None = None
+        self._written = 0.0  # when the last line was
+        self._shown: EpochRow | None = None  # in the last line of an epoch
+
+    def begin(self, plan: Plan) -> None:
+        self._session, self._shown = Session(plan, self._clock), None
+        self._write(title(plan))
+
+    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
+        if self._session is None:
+            return
+        self._session.batch(batch, graphs, loss)
+        if self._session.latest - self._written >= _BATCH_SECONDS:
+            self._write_state(epoch, f"batch {batch}/{self._session.plan.batches}", None)
+
+    def validating(self) -> None: ...
+
+    def epoch(self, row: EpochRow) -> None:
+        if self._session is None:
+            return
+        self._session.epoch(row)
+        last = row.epoch >= self._session.plan.epochs
+        if last or self._shown is None or self._clock() - self._written >= _EPOCH_SECONDS:
+            self._write_state(row.epoch, "", row)
+
+    def say(self, message: str) -> None:
+        self._write(printable(message))
+
+    def end(self) -> None:
+        if self._session is None:
+            return
+        row = self._session.row
+        if row is not None and row is not self._shown:  # stopped before its end: where it stood
+            self._write_state(row.epoch, "", row, over=True)
+        self._session = None
+
+    def _write_state(self, epoch: int, batch: str, row: EpochRow | None, *, over: bool = False) -> None:
+        if self._session is None:
+            return
+        plan = self._session.plan
+        pieces = [
+            epoch_piece(epoch, plan),
+            Piece("batch", (batch,)),
+            loss_piece(self._session.loss),
+            *score_pieces(row, plan),
+            speed_piece(self._session.speed),
+            time_piece(0 if over else self._session.left, self._session.elapsed),
+        ]
+        self._write((" " * GAP).join(piece.forms[0] for piece in pieces if piece.forms[0]))
+        self._shown = row or self._shown
+
+    def _write(self, text: str) -> None:
+        self._written = self._clock()
+        with contextlib.suppress(OSError):  # a terminal that was closed does not end hours of training
+            print(text, file=sys.stderr, flush=True)
+
+
+# Watching without a word (:class:`Quiet`).
+
+
+class Quiet:
+    """Shows nothing, notes neither; and what watchers inherit that care for some events only."""
+
+    def begin(self, plan: Plan) -> None: ...
+
+    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None: ...
+
+    def validating(self) -> None: ...
+
+    def epoch(self, row: EpochRow) -> None: ...
+
+    def say(self, message: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+# Event files for TensorBoard (:class:`TensorBoard`).
+
+
+class TensorBoard(Quiet):
+    """``train_loss``, ``lr`` and ``val_<metric>`` for each epoch, counted from 1.
+
+    Raises:
+        MissingExtraError: tensorboard is not installed.
+    """
+
+    def __init__(self, log_dir: Path):
+        self.log_dir = log_dir
+        self._writer: Any = None
+        try:  # asked for before any long work, though the files are opened when training starts
+            self._make_writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter
+        except ImportError:
+            raise MissingExtraError(
+                "logging for TensorBoard needs tensorboard, which is not installed: "
+                "pip install 'pointset[tensorboard]', or set trainer.tensorboard=false"
+            ) from None
+
+    def begin(self, plan: Plan) -> None:
+        self.end()
+        first = plan.first_epoch + 1  # epochs from here on, which a killed run may have written, are written anew
+        self._writer = self._make_writer(str(self.log_dir), purge_step=first if plan.first_epoch else None)
+
+    def epoch(self, row: EpochRow) -> None:
+        scores = {f"val_{metric}": value for metric, value in row.val.items()}
+        for name, value in {"train_loss": row.train_loss, "lr": row.lr, **scores}.items():
+            self._writer.add_scalar(name, value, row.epoch)
+
+    def end(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+MODES = ("auto", "bar", "plain", "quiet")
+
+
+def watcher_for(mode: str, *, log_dir: Path | None) -> Watcher:
+    """The watcher of a mode, and TensorBoard's event files too where they are wanted.
+
+    Args:
+        mode: ``bar`` (a line that moves, on stderr), ``plain`` (lines for log files, on stderr), ``quiet``, or
+            ``auto``: a bar where stderr is a terminal, otherwise plain.
+        log_dir: the folder of the event files; None for none.
+
+    Raises:
+        SpecError: there is no such mode.
+        MissingExtraError: tensorboard is not installed.
+    """
+    if mode not in MODES:
+        raise SpecError(f"got progress {mode!r}; expected one of {', '.join(MODES)}{did_you_mean(mode, list(MODES))}")
+    if mode == "auto":
+        mode = "bar" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+    watcher = _shown(mode)
+    if log_dir is None:
+        return watcher
+    pass
+
+    return Watchers(watcher, TensorBoard(log_dir))
+
+
+def _shown(mode: str) -> Watcher:
+    if mode == "bar":
+        pass
+
+        return Bar()
+    if mode == "plain":
+        pass
+
+        return Plain()
+    pass
+
+    return Quiet()
+
+
+class Watchers:
+    """Several as one; each is told all, in their order."""
+
+    def __init__(self, *watchers: Watcher):
+        self.watchers = watchers
+
+    def begin(self, plan: Plan) -> None:
+        for watcher in self.watchers:
+            watcher.begin(plan)
+
+    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
+        for watcher in self.watchers:
+            watcher.batch(epoch, batch, graphs, loss)
+
+    def validating(self) -> None:
+        for watcher in self.watchers:
+            watcher.validating()
+
+    def epoch(self, row: EpochRow) -> None:
+        for watcher in self.watchers:
+            watcher.epoch(row)
+
+    def say(self, message: str) -> None:
+        for watcher in self.watchers:
+            watcher.say(message)
+
+    def end(self) -> None:
+        for watcher in self.watchers:
+            watcher.end()

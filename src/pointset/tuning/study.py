@@ -1,0 +1,219 @@
+"""The study: made once, found again by every process, refused where it is another one (:func:`open_study`).
+
+Needs optuna.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.exceptions import DuplicatedStudyError, StorageInternalError
+from optuna.pruners import BasePruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.storages import RDBStorage
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
+
+from pointset.errors import MissingExtraError, PointsetError, SpecError
+from pointset.training.run import flattened
+from pointset.tuning.ranges import Space
+from pointset.tuning.search import experiments_allowed
+from pointset.tuning.trials import take_up_killed
+
+# The sampler of a study (:class:`TrialSeededSampler`). Needs optuna.
+
+
+class TrialSeededSampler(BaseSampler):
+    """TPE, whose draws for a trial depend on the seed, the trial's number and the trials before it, nothing else.
+
+    So a study that was interrupted proposes the same as one that was not, and processes that share a study never draw
+    the same numbers, which they would with one seed for each process.
+    """
+
+    def __init__(self, seed: int):
+        self._seed = seed
+        self._sampler = self._sampler_for(0)
+
+    def _sampler_for(self, number: int) -> TPESampler:
+        seed = int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0])
+        with experiments_allowed():
+            return TPESampler(seed=seed, constant_liar=True)  # trials at work elsewhere count as bad ones so far
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        self._sampler = self._sampler_for(trial.number)
+        self._sampler.before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._sampler.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._sampler.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        return self._sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        self._sampler.after_trial(study, trial, state, values)
+
+
+_ABOUT = "pointset"  # the attribute that says what the study is about; written last, so that one with it is whole
+_PATIENCE_SECONDS = 20  # for another process that is making the study
+_SHOWN = 8  # differences
+
+
+def open_study(
+    storage: RDBStorage, name: str, space: Space, *, metric: str, higher_is_better: bool, seed: int, pruning: bool
+) -> Study:
+    """The study of this name; the first trial of a new one has the recipe's own values.
+
+    Raises:
+        SpecError: there is one of this name about something else; the message says what differs.
+        PointsetError: another process began to make it and never ended.
+    """
+    about = {**space.as_dict(), "metric": metric}
+    settings: dict[str, Any] = {"sampler": TrialSeededSampler(seed), "pruner": _pruner(space, pruning)}
+    try:
+        direction = StudyDirection.MAXIMIZE if higher_is_better else StudyDirection.MINIMIZE
+        study = optuna.create_study(storage=storage, study_name=name, direction=direction, **settings)
+    except DuplicatedStudyError:
+        study = optuna.load_study(storage=storage, study_name=name, **settings)
+        _check_same(study, about)
+        return study
+    study.enqueue_trial(space.own_values())
+    study.set_user_attr(_ABOUT, about)
+    return study
+
+
+def _pruner(space: Space, pruning: bool) -> BasePruner:
+    """Ends a trial that is worse than the median of the finished ones at the same epoch.
+
+    Not before a fifth of the epochs, nor within the longest warm-up (but not later than half of the epochs): a trial
+    that warms up longer is behind at first, and says nothing by it.
+    """
+    if not pruning:
+        return NopPruner()
+    epochs, warmup = space.recipe.trainer.epochs, space.ranges.get("schedule.warmup")
+    longest = warmup.high if warmup is not None else space.recipe.schedule.warmup
+    return MedianPruner(n_startup_trials=5, n_warmup_steps=max(epochs // 5, min(int(longest), epochs // 2)))
+
+
+def _check_same(study: Study, about: dict[str, Any]) -> None:
+    before = _about(study)
+    known, now = flattened(before), flattened(about)
+    differ = [key for key in {**known, **now} if known.get(key) != now.get(key)]
+    if differ:
+        lines = [f"  {key.removeprefix('recipe.')}: {known.get(key)!r} → {now.get(key)!r}" for key in differ[:_SHOWN]]
+        more = [f"  … and {len(differ) - _SHOWN} more"] if len(differ) > _SHOWN else []
+        raise SpecError(
+            "\n".join([f"the study {study.study_name!r} was begun with another recipe or other ranges:", *lines, *more])
+            + "\nGo on with what it was begun with, or begin another with --run-dir (or --study)"
+        )
+
+
+def _about(study: Study) -> dict[str, Any]:
+    waited = time.monotonic()
+    while time.monotonic() - waited < _PATIENCE_SECONDS:
+        about = study.user_attrs.get(_ABOUT)
+        if isinstance(about, dict):
+            return about
+        time.sleep(0.1)
+    raise PointsetError(
+        f"the study {study.study_name!r} says nothing about its recipe: it is not one of `pointset tune`, or the "
+        "process that made it ended too early. Choose another name with --study"
+    )
+
+
+# The database of a study: a file in its folder, or any that SQLAlchemy knows (:func:`open_storage`). Needs optuna.
+
+
+DATABASE = "study.db"
+HEARTBEAT_SECONDS = 60
+_BUSY_SECONDS = 120  # how long a process waits for another one that writes to the same file
+_ATTEMPTS = 8  # two processes that make the tables of one new database at once: one of them fails, and tries again
+_OF_A_RACE = ("already exists", "unique", "duplicate", "locked")  # what the database says then
+_EXAMPLES = "sqlite:///FILE, postgresql://USER:PASSWORD@HOST/NAME or mysql://…"
+
+
+def open_storage(url: str | None, folder: Path, *, heartbeat: int = HEARTBEAT_SECONDS) -> RDBStorage:
+    """The database; trials whose process has given no sign of life for three heartbeats are taken up again.
+
+    Args:
+        url: of the database; None is the file ``study.db`` in the folder.
+        folder: of the study.
+        heartbeat: seconds.
+
+    Raises:
+        SpecError: it is no URL of a database.
+        MissingExtraError: the database's driver is not installed.
+        PointsetError: the database cannot be reached or read.
+    """
+    address = _address(url, folder)
+    connect = {"connect_args": {"timeout": _BUSY_SECONDS}} if address.get_backend_name() == "sqlite" else {}
+    plain = address.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # a template to Optuna
+    with database_errors(shown_url(url, folder)):
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with experiments_allowed():
+                    return RDBStorage(
+                        plain,
+                        engine_kwargs={**connect},
+                        heartbeat_interval=heartbeat,
+                        grace_period=3 * heartbeat,
+                        heartbeat_stale_trial_callback=take_up_killed,
+                    )
+            except (DatabaseError, StorageInternalError) as error:
+                said = f"{error} {error.__cause__}".lower()
+                if attempt == _ATTEMPTS or not any(word in said for word in _OF_A_RACE):
+                    raise
+                time.sleep(0.2 * attempt)
+            except RuntimeError as error:  # tables of another version of Optuna
+                raise PointsetError(f"the study's database {shown_url(url, folder)}: {error}") from None
+    raise AssertionError("every attempt returns or raises")
+
+
+def shown_url(url: str | None, folder: Path) -> str:
+    """The database for people, without a password."""
+    return str(folder / DATABASE) if url is None else _address(url, folder).render_as_string(hide_password=True)
+
+
+@contextmanager
+def database_errors(name: str) -> Iterator[None]:
+    """Errors of the database inside, in our words."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
+        reason = str(getattr(cause, "orig", None) or cause).strip().partition("\n")[0]
+        raise PointsetError(
+            f"the study's database {name} fails: {reason}\nOnce it works again, the same command goes on"
+        ) from None
+
+
+def _address(url: str | None, folder: Path) -> URL:
+    if url is None:
+        return URL.create("sqlite", database=str((folder / DATABASE).absolute()))
+    try:
+        address = make_url(url)
+        address.get_dialect().import_dbapi()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        scheme = url.partition(":")[0]  # the rest may hold a password
+        raise SpecError(f"got a storage that begins with {scheme!r:.40}; expected {_EXAMPLES}") from None
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the database {address.get_backend_name()} needs the package {error.name}, which is not installed. "
+            f"Install it with: pip install {error.name}"
+        ) from None
+    return address
