@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointset import PointLoader
+from pointset.arrays import Array
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import Dataset, Provenance, TargetScale
-from pointset.datasets.table import Array, GraphTable, joined_parts
+from pointset.datasets.table import GraphTable, joined_parts
 from pointset.errors import SpecError
 from pointset.specs import Categories
 

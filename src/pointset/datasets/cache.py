@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.splits.parts import PARTS
-from pointset.datasets.table import Array, GraphTable
+from pointset.datasets.table import GraphTable
 from pointset.errors import PointsetError, StoreWarning
 from pointset.files import cache_folder, replacing
 

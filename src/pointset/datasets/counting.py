@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pointset.arrays import Integers
 from pointset.errors import GraphError, MemoryForecastError
 from pointset.progress import progress_bar
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 
 # Some graphs side by side, in the arrays that counting reads: :class:`Block`.
-
-
-Integers = NDArray[np.int64]
 
 
 class Block(NamedTuple):

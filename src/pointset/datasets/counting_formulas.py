@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pointset.arrays import Integers
 from pointset.errors import GraphError, MatrixError
 
 # The paper's closed formulas for paths and cycles (Appendix, Theorem on counting paths), to the letter.
@@ -31,8 +32,6 @@ from pointset.errors import GraphError, MatrixError
 # number of cycles with k nodes through i. A is the adjacency matrix, ⊙ (here ``*``) the product of entries, d(X) the
 # diagonal part of X. Not all of them hold: :mod:`pointset.datasets.counting_formulas` has those that do.
 
-
-Integers = NDArray[np.int64]
 
 MAX_DEGREE = 512  # the coefficients of P₆ sum to less than 2⁹ and the terms of A P₆ are at most 512⁶: below 2⁶³
 

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pointset.datasets.table import Array
+from pointset.arrays import Array
 from pointset.errors import FileFormatError
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
+from pointset.arrays import Array
 from pointset.datasets.card import Card, Target, Task
 from pointset.datasets.dataset import Dataset
-from pointset.datasets.table import Array
 from pointset.errors import PointsetError, RankError
 from pointset.machine import training_bytes
 from pointset.points.graphs import Graph, GraphArrays

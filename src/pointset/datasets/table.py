@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pointset.arrays import Array
 from pointset.datasets.splits.parts import PARTS, Split
 from pointset.errors import FileFormatError
 
 if TYPE_CHECKING:
     from pointset.points.graphs import GraphArrays
-
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.cache import file_digest
 from pointset.datasets.card import Card, Level, PaperRow, Task
 from pointset.datasets.dataset import Dataset
@@ -17,7 +18,6 @@ from pointset.datasets.loading import assembled, benchmark_named
 from pointset.datasets.sources import Benchmark, Found, Source, obtain
 from pointset.datasets.splits.leaks import find_leaks, percent
 from pointset.datasets.statistics import as_columns, column_names, missing_in
-from pointset.datasets.table import Array
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import GraphArrays
 from pointset.specs import Categories, Spec

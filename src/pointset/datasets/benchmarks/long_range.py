@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.benchmarks.pyg_files import Collated, collate, read_collated, read_list
 from pointset.datasets.benchmarks.reading import (
     Member,
@@ -28,7 +29,7 @@ from pointset.datasets.safe_pickle import read_pickle
 from pointset.datasets.sources import Benchmark, Download, Reader, Source
 from pointset.datasets.splits import Split, check_split, split_from_file
 from pointset.datasets.splits.parts import PARTS
-from pointset.datasets.table import Array, GraphTable, joined_parts
+from pointset.datasets.table import GraphTable, joined_parts
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories, Reals
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.benchmarks.reading import Member, as_features, members, read_columns, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.many import EDGE, NODE, OGB_FEATURES, table_of_smiles
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import Split, check_split, split_by_column
-from pointset.datasets.table import Array, GraphTable
+from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
 

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.benchmarks.reading import LARGEST, Member, as_array, kind_of
 from pointset.datasets.safe_pickle import read_pickle, read_torch
-from pointset.datasets.table import Array
 from pointset.errors import FileFormatError
 from pointset.progress import Advance
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pointset.arrays import Array
 from pointset.datasets.benchmarks.pyg_files import Collated, collate, read_collated, read_list
 from pointset.datasets.benchmarks.reading import (
     Member,
@@ -29,7 +30,7 @@ from pointset.datasets.benchmarks.reading import (
 )
 from pointset.datasets.card import Target
 from pointset.datasets.npz import read_arrays
-from pointset.datasets.table import Array, GraphTable
+from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 from pointset.progress import track
 from pointset.specs import Categories, Reals

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from pointset.datasets.table import Array
+from pointset.arrays import Array
 from pointset.errors import FileFormatError
 from pointset.specs import Categories, Reals
 

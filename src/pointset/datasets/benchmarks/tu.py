@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.benchmarks.reading import Member, as_features, members, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import folds
-from pointset.datasets.table import Array, GraphTable
+from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
 

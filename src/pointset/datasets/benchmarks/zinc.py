@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.benchmarks.pyg_files import read_collated, read_list
 from pointset.datasets.benchmarks.reading import (
     Member,
@@ -23,7 +24,7 @@ from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS
 from pointset.datasets.npz import read_arrays
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits.parts import PARTS, parts_from_codes
-from pointset.datasets.table import Array, GraphTable, joined_parts
+from pointset.datasets.table import GraphTable, joined_parts
 from pointset.errors import FileFormatError
 from pointset.progress import progress_bar
 from pointset.specs import Categories, Reals

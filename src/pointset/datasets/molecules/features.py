@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pointset.arrays import Integers
 from pointset.datasets.molecules.parsing import Molecule
 
 if TYPE_CHECKING:
@@ -75,9 +76,6 @@ BOND_COLUMNS: tuple[Column, ...] = (
 
 
 # RDKit molecule → the feature arrays of OGB (:mod:`pointset.datasets.molecules.features`).
-
-
-Integers = npt.NDArray[np.int64]
 
 
 class _Reading(NamedTuple):

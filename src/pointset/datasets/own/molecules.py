@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pointset.arrays import Array
 from pointset.datasets.cache import Notes, file_digest, kept, prepared_file
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
@@ -21,7 +22,7 @@ from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
 from pointset.datasets.own.splitting import SplitChoice, make_split, own_card, split_column_of, split_problem
 from pointset.datasets.own.targets import TargetValues, is_missing, number_of, read_targets, task_named
-from pointset.datasets.table import Array, GraphTable
+from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 
 # The rows of a CSV of molecules: SMILES, cells of targets, the cell of the split (:func:`read_molecule_rows`).
