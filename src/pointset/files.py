@@ -1,9 +1,8 @@
-"""Where files are kept, and writing that leaves either the old file or the whole new one, never a half."""
+"""Files on disk: where the cache is, writing whole files or none, CSV and JSON, and locks between processes."""
 
 from __future__ import annotations
 
 import csv
-import errno
 import io
 import json
 import math
@@ -36,43 +35,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        _flush_to_disk(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
-    """The rows as CSV, each with a line feed at its end.
-
-    ``csv.writer`` quotes only those ends of lines that it writes itself: with a line feed as its end, a carriage return
-    inside of a cell would go out bare, and be the end of a line for whoever reads it.
-    """
-    for row in rows:
-        line = io.StringIO(newline="")
-        csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(row)
-        yield line.getvalue().removesuffix("\r\n") + "\n"
-
-
-def try_lock(file: IO[Any]) -> bool:
-    """Whether this process now holds an open file: until it is closed, or the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows, where nobody is kept out
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        return False
-    return True
-
-
-def _flush_to_disk(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _umask() -> int:
@@ -81,21 +49,30 @@ def _umask() -> int:
     return mask
 
 
-# JSON files of a run: written whole or not at all, and read with a word on what is wrong.
+def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
+    """The rows as CSV, each ending in a line feed.
+
+    ``csv.writer`` quotes only the line ending that it writes itself: with a line feed, a carriage return inside a cell
+    would be written bare, and end the line for whoever reads it.
+    """
+    for row in rows:
+        line = io.StringIO(newline="")
+        csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+        yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def write_json(path: Path, content: Any) -> None:
-    """For programs and people; :func:`finite` numbers only."""
+    """Write JSON for programs and people; numbers that are not finite become null."""
     with replacing(path) as temporary:
         text = json.dumps(finite(content), indent=1, ensure_ascii=False, allow_nan=False)
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file that :func:`write_json` wrote.
+    """Read an object that :func:`write_json` wrote.
 
     Raises:
-        FileFormatError: it is damaged.
+        FileFormatError: the file is damaged.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -107,9 +84,22 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def finite(content: Any) -> Any:
-    """The same with None for NaN and ±∞, scores of a model that diverged, which JSON does not have."""
+    """The same content with None for NaN and ±∞, which JSON does not have (scores of a model that diverged)."""
     if isinstance(content, Mapping):
         return {key: finite(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
         return [finite(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file for this process, until it is closed or the process ends, however it ends.
+
+    The lock is on the file itself: nothing is left behind. On Windows, others cannot read a locked file.
+
+    Returns:
+        False where another process holds it.
+    """
+    from filelock import lock_descriptor
+
+    return lock_descriptor(file.fileno(), blocking=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pointset.errors import PointsetError, SpecError
@@ -103,8 +103,10 @@ def _held(lock: Path, folder: Path) -> Iterator[None]:
     """No other process is inside at the same time; the file says which one is, for the message to the others."""
     with lock.open("a+") as file:
         if not try_lock(file):
-            file.seek(0)
-            who = file.read().strip()
+            who = ""
+            with suppress(OSError):  # Windows lets nobody else read a locked file
+                file.seek(0)
+                who = file.read().strip()
             raise PointsetError(
                 f"another process{f' ({who})' if who else ''} trains in {folder}; two runs never share a folder. "
                 "Choose another with --run-dir"

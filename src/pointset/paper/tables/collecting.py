@@ -6,7 +6,6 @@ import csv
 import math
 import re
 import statistics
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,8 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import lock_descriptor
+
 from pointset.errors import FileFormatError, PointsetError, SpecError
-from pointset.files import read_json, try_lock, write_json
+from pointset.files import read_json, write_json
 from pointset.paper.tables.plan import PlannedRun, TablePlan, parameters_of, planned, table_command
 from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
 from pointset.paper.tables.spec import OwnRow, TableColumn, TableSpec, printed_cell, table_named
@@ -33,7 +34,6 @@ from pointset.training.run import flattened
 _FAILURES = "failures.json"
 _COST = "cost.json"
 _LOCK = ".table.lock"
-_WAIT = 0.05  # seconds between two looks at the lock
 _NO_MATTER = ("name", "title", "trainer.threads", "trainer.checkpoint_minutes")  # and all below `expected`
 
 
@@ -60,8 +60,7 @@ class TableFolder:
         except (FileExistsError, NotADirectoryError):
             raise SpecError(f"{self.path} is not a folder; expected one for the runs. Choose it by --run-dir") from None
         with (self.path / _LOCK).open("a") as file:
-            while not try_lock(file):
-                time.sleep(_WAIT)
+            lock_descriptor(file.fileno())  # waits until it is free
             yield
 
     def seeds_begun(self) -> int:
