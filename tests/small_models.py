@@ -9,8 +9,10 @@ import torch
 from pointset import PointModel
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.molecules.many import OGB_FEATURES
+from tests.tolerances import terms_of_model
 
 CLASSES = ("red", "green", "blue")
+TERMS = terms_of_model(nodes=30, dim=6, layers=2)  # of :func:`model_of`, on graphs of up to 30 nodes
 
 
 def card_of(
