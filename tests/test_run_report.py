@@ -28,7 +28,8 @@ from pointset.reports.charts import Axis, picture_of
 from pointset.reports.pages import write_comparison, write_report
 from pointset.reports.prediction_charts import agreement, confusion, detection
 from pointset.reports.recipe_sentences import verdict_on
-from pointset.reports.records import Expected, read_run
+from pointset.runs.recipe import Expected
+from pointset.runs.records import read_run
 from pointset.text import duration, memory, number
 from tests.run_records import (
     BINARY,
@@ -197,7 +198,7 @@ def test_substructures_that_are_counted_are_marked(tmp_path: Path) -> None:
 
 
 def test_a_run_that_still_trains_has_a_page(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", epochs=12, recipe={"trainer": {"epochs": 50}})
+    run = make_run(tmp_path / "run", epochs=12, recipe={"trainer": {"epochs": 50, "batch_size": 64}})
     for name in ("result.json", "predictions.csv", "environment.json"):
         (run / name).unlink()
     page = Page(write_report(run))
@@ -264,8 +265,17 @@ def test_a_damaged_file_is_named_and_the_old_report_stays(file: str, content: by
     assert (run / "report.html").read_text() == "old"
 
 
+def test_a_run_of_another_version_has_a_page_too(tmp_path: Path) -> None:
+    model = {"preset": "pst", "dim": 32, "layers": 4, "pooling": "mean", "of_tomorrow": 3}
+    run = make_run(
+        tmp_path / "run", recipe={"model": model, "also_new": {"a": 1}, "dataset": {"name": "not known here"}}
+    )
+    assert "4 layers of 32 channels" in Page(write_report(run)).text
+    assert read_run(run).recipe.dataset.name == "not known here"
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"is no run folder: there is no recipe\.yaml"):
+    with pytest.raises(FileFormatError, match=r"is not a run folder: there is no recipe\.yaml"):
         write_report(tmp_path)
     with pytest.raises(FileFormatError, match="there is no run to compare"):
         write_comparison([], tmp_path / "page.html")
@@ -411,7 +421,7 @@ def test_the_command_prints_the_path(app: typer.Typer, tmp_path: Path, monkeypat
     ("arguments", "code", "message"),
     [
         (["nowhere"], 2, "does not exist"),
-        (["."], 1, "is no run folder"),
+        (["."], 1, "is not a run folder"),
         (["one", "-o", "page.pdf"], 2, "ends in .html"),
         (["one", "-o", "missing/page.html"], 2, "no folder missing"),
         (["damaged"], 1, "result.json is damaged"),

@@ -19,10 +19,10 @@ from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import finite, read_json, write_json
 from pointset.paper.processes import own_processes
-from pointset.reports.records import Columns, read_run
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
+from pointset.runs.records import Columns, read_columns
 from pointset.training.data import build_model, load_data
 from pointset.training.metrics import check_metric, higher_is_better
 from pointset.training.optim import check_schedule
@@ -442,7 +442,7 @@ def _check_folder(folder: Path, runs: Sequence[tuple[str, Recipe]], resume: bool
 
 
 def _training(name: str, folder: Path, result: dict[str, Any]) -> Training:
-    epochs = read_run(folder).epochs
+    epochs = read_columns(RunFolder(folder).metrics)
     return Training(
         run=name,
         seed=result["seed"],

@@ -73,7 +73,10 @@ class Axis:
         step = next(step for step in wanted if width / step <= _MOST_TICKS - 0.5)
         step = max(1.0, math.ceil(step)) if self.whole else step
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
+        places = 2 - math.floor(math.log10(step))
+        found = [round(multiple * step, places) for multiple in range(first, last + 1)]
+        slack = 1e-7 * width  # beyond which rounding has put a tick outside, where the width is tiny beside the numbers
+        return [value for value in found if self.low - slack <= value <= self.high + slack] or [self.low]
 
     def _log_ticks(self) -> list[float]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from pointset.reports.charts import Cell, Table
 from pointset.reports.learning_curves import overlaid_validation
 from pointset.reports.recipe_sentences import Verdict, verdict_on
-from pointset.reports.records import Expected, RunRecord, SeveralResult
-from pointset.reports.run_page import Tile, main_metric
+from pointset.reports.run_page import Tile
+from pointset.runs.recipe import Expected
+from pointset.runs.records import RunGroup, RunRecord
 from pointset.text import count, duration, higher_is_better, metric_name, number, with_spread
 
 # Which runs belong together: those whose recipes differ only in seed or fold (:func:`experiments_of`).
@@ -68,7 +69,7 @@ class Comparison(NamedTuple):
 
 def experiments_of(runs: Sequence[RunRecord]) -> Comparison:
     """Group the runs, in their order."""
-    settings = [flat(run.recipe_values) for run in runs]
+    settings = [flat(run.recipe.as_dict()) for run in runs]
     changed = changed_keys(settings)
     telling = [key for key in changed if key not in _OF_ONE_RUN]
     groups: dict[str, list[RunRecord]] = {}
@@ -81,7 +82,7 @@ def experiments_of(runs: Sequence[RunRecord]) -> Comparison:
         names.setdefault(key, run.recipe.name or own)
         if list(names.values()).count(run.recipe.name) > 1:
             names[key] = f"{run.recipe.name}, {own}"
-    metrics = {main_metric(run.result) if run.result is not None else run.metric for run in runs} - {None}
+    metrics = {run.result.main_metric if run.result is not None else run.metric for run in runs} - {None}
     found = [
         Experiment(names[key], f"c{index % _STYLES}", members) for index, (key, members) in enumerate(groups.items())
     ]
@@ -147,7 +148,7 @@ def run_table(found: Comparison) -> Table:
     head += [f"test {metric_name(found.metric)}" if found.metric is not None else "test", "best epoch"]
     rows = []
     for run in found.runs:
-        values = flat(run.recipe_values)
+        values = flat(run.recipe.as_dict())
         row = [Cell(_name(run)), *(Cell(as_text(values.get(key))) for key in separate)]
         if together:
             row.append(Cell(", ".join(f"{key}={as_text(values.get(key))}" for key in together), "long"))
@@ -186,7 +187,7 @@ def _own_scores(one: Experiment) -> str:
     result = next((run.result for run in one.runs if run.result is not None), None)
     if result is None:
         return "–"
-    metric = main_metric(result)
+    metric = result.main_metric
     return f"{metric_name(metric)} {with_spread(*mean_and_std(one.values(metric)))}"
 
 
@@ -200,7 +201,7 @@ def _score(run: RunRecord, metric: str | None) -> str:
         return "not finished"
     if metric is not None:
         return number(run.result.test.get(metric))
-    own = main_metric(run.result)
+    own = run.result.main_metric
     return f"{metric_name(own)} {number(run.result.test.get(own))}"
 
 
@@ -216,16 +217,16 @@ def _time(run: RunRecord) -> str:
     return "–" if run.result is None else duration(run.result.seconds)
 
 
-def comparison_page(runs: Sequence[RunRecord], several: SeveralResult | None) -> dict[str, Any]:
-    """The values of the template ``comparison.html.j2``; ``several`` is set for one folder of seeds or folds."""
+def comparison_page(runs: Sequence[RunRecord], group: RunGroup | None) -> dict[str, Any]:
+    """The values of the template ``comparison.html.j2``; ``group`` is set for one folder of seeds or folds."""
     found = experiments_of(runs)
     best = best_experiment(found)
     verdict = _verdict(found)
     expected = found.experiments[0].expected
     styled = [(run, one.style) for one in found.experiments for run in one.runs]
-    missing = 0 if several is None else len(several.runs) - len(runs)
+    missing = 0 if group is None else len(group.runs) - len(runs)
     return {
-        "title": (several.title or several.recipe) if several is not None else f"{count(len(runs), 'run')} compared",
+        "title": (group.title or group.recipe) if group is not None else f"{count(len(runs), 'run')} compared",
         "test_scored": "",
         "eyebrow": "pointset · comparison of runs",
         "lead": _lead(found, best, missing),

@@ -12,7 +12,7 @@ from scipy.spatial import KDTree
 from pointset.reports.charts import Element, Figure, Floats, add, drawing, finished, picture_of, short
 from pointset.reports.layout import place_nodes, smooth_values
 from pointset.reports.palette import SCALE, as_hex, coloured
-from pointset.reports.records import REGRESSION, AttentionForm, GraphForm, Result, ValueForm, WorstForm
+from pointset.runs.records import Attention, ExampleGraph, RunResult, TargetValue, WorstGraph
 from pointset.text import clipped, count, number
 
 # Graphs on the page: nodes with their labels, or coloured by a strength (:func:`draw_graph`).
@@ -26,7 +26,7 @@ _LONGEST_LABEL = 3  # letters
 _PLAIN = SCALE[1]
 
 
-def label_colours(graphs: Sequence[GraphForm]) -> tuple[list[list[str]], list[tuple[str, str]]]:
+def label_colours(graphs: Sequence[ExampleGraph]) -> tuple[list[list[str]], list[tuple[str, str]]]:
     """A colour for each node of each graph by its label, the same in all, and the legend (label, colour)."""
     labels = [graph.labels or [""] * graph.num_nodes for graph in graphs]
     names = sorted({label for one in labels for label in one})
@@ -38,18 +38,18 @@ def label_colours(graphs: Sequence[GraphForm]) -> tuple[list[list[str]], list[tu
     return [[as_hex(colour) for colour in colours] for colours in found.colours], legend
 
 
-def positions_of(graph: GraphForm) -> Floats:
+def positions_of(graph: ExampleGraph) -> Floats:
     """(n, 2) in edge lengths; the same graph always gives the same picture."""
     return place_nodes(_adjacency(graph))
 
 
-def smooth_order(graph: GraphForm, positions: Floats) -> NDArray[np.int64]:
+def smooth_order(graph: ExampleGraph, positions: Floats) -> NDArray[np.int64]:
     """(n,) the nodes in an order in which neighbours are near, so that blocks of a matrix can be seen."""
     return np.argsort(smooth_values(_adjacency(graph), positions), kind="stable")
 
 
 def draw_graph(
-    graph: GraphForm,
+    graph: ExampleGraph,
     colours: Sequence[str],
     description: str,
     *,
@@ -84,7 +84,7 @@ def draw_graph(
     return finished(root)
 
 
-def _draw_edges(root: Element, graph: GraphForm, places: Floats, radius: float) -> None:
+def _draw_edges(root: Element, graph: ExampleGraph, places: Floats, radius: float) -> None:
     """Lines, and rings for self-loops."""
     lines = "".join(
         f"M{short(places[a, 0])} {short(places[a, 1])}L{short(places[b, 0])} {short(places[b, 1])}"
@@ -116,7 +116,7 @@ def _write_label(root: Element, place: list[float], radius: float, label: str, s
     add(root, "text", text, x=x, y=y + radius * 0.38, text_anchor="middle", font_size=size, class_=f"element {style}")
 
 
-def _adjacency(graph: GraphForm) -> Floats:
+def _adjacency(graph: ExampleGraph) -> Floats:
     adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
     for a, b in graph.edges:
         if a != b:
@@ -159,19 +159,19 @@ class Portrait(NamedTuple):
     smiles: str
 
 
-def worst_graphs(worst: Sequence[WorstForm]) -> tuple[list[Portrait], list[tuple[str, str]]]:
+def worst_graphs(worst: Sequence[WorstGraph]) -> tuple[list[Portrait], list[tuple[str, str]]]:
     """The portraits, and what the colours of nodes mean: (label, colour)."""
     shown = list(worst[:_MOST_GRAPHS])
     colours, legend = label_colours([one.graph for one in shown])
     return [_portrait(one, colour) for one, colour in zip(shown, colours, strict=True)], legend
 
 
-def error_words(result: Result | None) -> str:
+def error_words(result: RunResult | None) -> str:
     """What the error of a graph is."""
     text = "The graphs of the test split that were predicted worst."
     if result is None:
         return text
-    if result.task == REGRESSION:
+    if result.is_regression:
         text += (
             " Their error is the mean distance to the truth, in standard deviations of the target where it is scaled."
         )
@@ -180,7 +180,7 @@ def error_words(result: Result | None) -> str:
     return text + (" Values are those of the worst node." if result.level == "node" else "")
 
 
-def _portrait(one: WorstForm, colours: list[str]) -> Portrait:
+def _portrait(one: WorstGraph, colours: list[str]) -> Portrait:
     graph = one.graph
     name = graph.name or (f"graph {one.position}" if one.position is not None else "graph")
     size = f"{count(graph.num_nodes, 'node')}, {count(len(graph.edges), 'edge')}"
@@ -196,7 +196,7 @@ def _portrait(one: WorstForm, colours: list[str]) -> Portrait:
     )
 
 
-def _difference(value: ValueForm) -> float:
+def _difference(value: TargetValue) -> float:
     if isinstance(value.true, float) and isinstance(value.predicted, float):
         difference = abs(value.true - value.predicted)
         return difference if difference == difference else -1.0  # NaN comes last
@@ -215,7 +215,7 @@ _SIZE, _MARGIN_ATTENTION_FIGURES = 200.0, 14.0
 _MOST_LAYERS, _MOST_PIXELS = 12, 128
 
 
-def attention_figures(attention: AttentionForm) -> tuple[list[Figure], list[Figure], list[tuple[str, str]]]:
+def attention_figures(attention: Attention) -> tuple[list[Figure], list[Figure], list[tuple[str, str]]]:
     """The graph as it is and as the node sees it, a matrix for each layer, and the legend of the labels."""
     graph, node = attention.graph, attention.node
     matrices = [np.nan_to_num(np.abs(np.asarray(layer, dtype=np.float64))) for layer in attention.layers]

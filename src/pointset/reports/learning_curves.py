@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pointset.reports.charts import Axis, Chart, Figure, Floats, add, short
-from pointset.reports.records import Columns, FunctionsForm, RunRecord
+from pointset.runs.records import Columns, EigenvalueFunctions, RunRecord
 from pointset.text import count, higher_is_better, metric_name, number
 
 _EPOCH = "epoch"
@@ -117,7 +117,7 @@ _MOST = 8  # channels that can be told apart
 _MOST_GROUPS, _MOST_DOTS = 40, 400
 
 
-def function_figure(functions: FunctionsForm) -> tuple[Figure, list[tuple[str, str]]] | None:
+def function_figure(functions: EigenvalueFunctions) -> tuple[Figure, list[tuple[str, str]]] | None:
     """f_i(λ) of some channels i over the eigenvalues λ of an example graph, and the legend (channel, style)."""
     eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)
     order = np.argsort(eigenvalues, kind="stable")

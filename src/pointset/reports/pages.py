@@ -13,8 +13,8 @@ from pointset.errors import FileFormatError, MissingExtraError
 from pointset.files import replacing
 from pointset.machine import VERSION
 from pointset.reports.comparison import comparison_page
-from pointset.reports.records import read_run, run_folders, several_in
 from pointset.reports.run_page import page_of
+from pointset.runs.records import read_group, read_run, run_folders
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -76,7 +76,7 @@ def write_report(run_dir: str | Path, path: str | Path | None = None) -> Path:
 
     Raises:
         MissingExtraError: jinja2 is not installed.
-        FileFormatError: this is no run folder, or one of its files is damaged.
+        FileFormatError: this is not a run folder, or one of its files is damaged.
     """
     check_page_extra()
     folder = Path(run_dir)
@@ -99,13 +99,13 @@ def write_comparison(runs: Sequence[str | Path], path: str | Path) -> Path:
 
     Raises:
         MissingExtraError: jinja2 is not installed.
-        FileFormatError: there is no run, one of the folders is no run folder, or a file is damaged.
+        FileFormatError: there is no run, one of the folders is not a run folder, or a file is damaged.
     """
     check_page_extra()
     folders = [folder for run in runs for folder in run_folders(Path(run))]
     if not folders:
         raise FileFormatError("there is no run to compare; give at least one run folder")
-    heading = several_in(Path(runs[0])) if len(runs) == 1 else None
+    heading = read_group(Path(runs[0])) if len(runs) == 1 else None
     page = comparison_page([read_run(folder) for folder in folders], heading)
     write_page(rendered("comparison.html.j2", page), Path(path))
     return Path(path)

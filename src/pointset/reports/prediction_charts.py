@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pointset.reports.charts import HEIGHT, WIDTH, Axis, Cell, Chart, Element, Figure, Table, add, drawing, finished
 from pointset.reports.palette import SCALE
-from pointset.reports.records import MULTI_CLASS, REGRESSION, Predictions, Result, RunRecord
+from pointset.runs.records import Predictions, RunRecord, RunResult
 from pointset.text import clipped, count, number
 
 # What charts and their captions need of true and predicted values: R², MAE, ROC and precision-recall curves.
@@ -263,14 +263,14 @@ def prediction_section(run: RunRecord) -> PredictionSection | None:
     """None where the run has no predictions yet."""
     if run.result is None or run.predictions is None or not run.predictions.rows:
         return None
-    if run.result.task == REGRESSION:
+    if run.result.is_regression:
         return _regression(run.predictions, run.result)
-    if run.result.task == MULTI_CLASS:
+    if run.result.is_multi_class:
         return _classes(run.predictions, run.result)
     return _labels(run.predictions, run.result)
 
 
-def _regression(predictions: Predictions, result: Result) -> PredictionSection:
+def _regression(predictions: Predictions, result: RunResult) -> PredictionSection:
     figures = agreement_figures(predictions.numbers, result.units)
     if len(predictions.numbers) == 1:
         ((target, pair),) = predictions.numbers.items()
@@ -283,7 +283,7 @@ def _regression(predictions: Predictions, result: Result) -> PredictionSection:
     return PredictionSection("Predicted against true", intro, figures, [], [])
 
 
-def _labels(predictions: Predictions, result: Result) -> PredictionSection:
+def _labels(predictions: Predictions, result: RunResult) -> PredictionSection:
     figures, legend = detection_figures(predictions.numbers)
     many = len(predictions.numbers)
     intro = f"The test split, {count(predictions.rows, 'row')}, at every threshold of the predicted probability."
@@ -303,7 +303,7 @@ def _at_one_half(true: Floats, probability: Floats, classes: list[str]) -> Figur
     return confusion_figure(*confusion(pairs[0], pairs[1], names, MOST_CLASSES))
 
 
-def _classes(predictions: Predictions, result: Result) -> PredictionSection:
+def _classes(predictions: Predictions, result: RunResult) -> PredictionSection:
     ((true, predicted), *_) = predictions.classes.values()
     names, counts = confusion(true, predicted, result.classes, MOST_CLASSES)
     intro = f"The test split, {count(predictions.rows, 'row')}: which class was taken for which."

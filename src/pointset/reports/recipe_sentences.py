@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pointset.reports.charts import Axis, add, drawing, finished
-from pointset.reports.records import (
-    REGRESSION,
-    DatasetForm,
-    Expected,
-    ModelForm,
-    RecipeForm,
-    Result,
-    RunRecord,
-    ScheduleForm,
-)
+from pointset.runs.recipe import DatasetChoice, Expected, ModelChoice, Recipe, Schedule
+from pointset.runs.records import RunRecord, RunResult
 from pointset.text import capitalised, count, higher_is_better, listed, metric_name, number, with_spread
 
 _PRESETS = {
@@ -42,7 +34,7 @@ _LOSSES = {
     "cross_entropy": "the cross-entropy",
     "bce": "the binary cross-entropy",
 }
-_DEFAULT_LOSSES = {REGRESSION: "l1", "multi-class classification": "cross_entropy"}  # otherwise bce
+_DEFAULT_LOSSES = {"regression": "l1", "multi-class classification": "cross_entropy"}  # otherwise bce
 
 
 def recipe_sentences(run: RunRecord) -> list[tuple[str, str]]:
@@ -62,7 +54,7 @@ def model_words(preset: str) -> str:
     return _PRESETS.get(preset, f"the Point Set Transformer (variant {preset})")
 
 
-def _data(dataset: DatasetForm, result: Result | None) -> str:
+def _data(dataset: DatasetChoice, result: RunResult | None) -> str:
     title = result.dataset.title if result is not None and result.dataset.title else dataset.name or dataset.file
     text = [f"{title or 'Own data'}."]
     if dataset.targets:
@@ -79,7 +71,7 @@ def _data(dataset: DatasetForm, result: Result | None) -> str:
     return " ".join(text)
 
 
-def _model(model: ModelForm, result: Result | None) -> str:
+def _model(model: ModelChoice, result: RunResult | None) -> str:
     name = model_words(model.preset)
     size = f"{count(model.layers, 'layer')} of {count(model.dim, 'channel')}"
     text = f"{capitalised(name)} with {size}"
@@ -91,12 +83,12 @@ def _model(model: ModelForm, result: Result | None) -> str:
     return f"{text}.{noise}"
 
 
-def _optimiser(recipe: RecipeForm, result: Result | None) -> str:
+def _optimiser(recipe: Recipe, result: RunResult | None) -> str:
     loss = recipe.loss or _DEFAULT_LOSSES.get(result.task, "bce") if result is not None else recipe.loss
     optimizer, trainer = recipe.optimizer, recipe.trainer
     method = _OPTIMISERS.get(optimizer.method, optimizer.method)
     text = [f"{method} on {_LOSSES.get(loss or '', loss or 'the usual loss of the task')}"]
-    if result is not None and result.task == REGRESSION and recipe.scale_targets:
+    if result is not None and result.is_regression and recipe.scale_targets:
         text[0] += " of normalised targets"
     text[0] += f", learning rate {number(optimizer.lr)}, weight decay {number(optimizer.weight_decay)}"
     if optimizer.clip is not None:
@@ -110,7 +102,7 @@ def _optimiser(recipe: RecipeForm, result: Result | None) -> str:
     return ". ".join(text) + "."
 
 
-def _schedule(schedule: ScheduleForm, epochs: int | None) -> str:
+def _schedule(schedule: Schedule, epochs: int | None) -> str:
     steps = []
     if schedule.warmup:
         steps.append(f"rises in a line over {_epochs(schedule.warmup)}")
@@ -127,7 +119,7 @@ def _schedule(schedule: ScheduleForm, epochs: int | None) -> str:
     return f"{total}The learning rate {', '.join(steps)}."
 
 
-def _choice(recipe: RecipeForm, result: Result | None, metric: str | None) -> str:
+def _choice(recipe: Recipe, result: RunResult | None, metric: str | None) -> str:
     if result is not None and not result.val:
         return "The weights of the last epoch were kept, as there is no validation split."
     text = f"The weights of the epoch with the best validation {metric_name(metric or 'score')} were kept"

@@ -12,7 +12,8 @@ from pointset.reports.examples import attention_figures, error_words, worst_grap
 from pointset.reports.learning_curves import best_epoch, function_figure, learning_curves
 from pointset.reports.prediction_charts import prediction_section
 from pointset.reports.recipe_sentences import Verdict, model_words, recipe_notes, recipe_sentences, verdict_on
-from pointset.reports.records import MULTI_CLASS, REGRESSION, Expected, Result, RunRecord
+from pointset.runs.recipe import Expected
+from pointset.runs.records import RunRecord, RunResult
 from pointset.text import (
     capitalised,
     count,
@@ -94,7 +95,7 @@ def changed_settings(run: RunRecord) -> list[str]:
     command = run.environment.get("command")
     words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
     pairs = [word.partition("=") for word in words if "=" in word and not word.startswith("-")]
-    return [f"{key}={value}" for key, _, value in pairs if _is_setting(key, run.recipe_values)]
+    return [f"{key}={value}" for key, _, value in pairs if _is_setting(key, run.recipe.as_dict())]
 
 
 def _is_setting(key: str, recipe: dict[str, Any]) -> bool:
@@ -132,7 +133,7 @@ def lead(run: RunRecord) -> str:
         return f"{model} is not trained to the end yet: {done:,}{of} epochs are done, and the test split is unseen."
     title = result.dataset.title or result.dataset.name
     data = f"“{title}”" if title else "the data"
-    metric = main_metric(result)
+    metric = result.main_metric
     if result.test.get(metric) is None:
         why = "it is not a number" if result.test else "no graphs were held back to test on"
         return f"{model} learned from {data} to {_what(result)}. There is no test score: {why}."
@@ -141,12 +142,6 @@ def lead(run: RunRecord) -> str:
     where = f"On {count(size, 'test graph')} it has never seen" if size else "On the test split"
     score = f"its {metric_name(metric)}{meaning} is {_with_unit(result, metric)}"
     return f"{model} learned from {data} to {_what(result)}. {where}, {score}."
-
-
-def main_metric(result: Result) -> str:
-    """The paper's metric where it is known, otherwise the one that chose the epoch."""
-    expected = result.expected
-    return expected.metric if expected is not None and result.test.get(expected.metric) is not None else result.metric
 
 
 def verdict_of(run: RunRecord) -> tuple[Verdict | None, list[str]]:
@@ -172,7 +167,7 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
             note = f"epoch {run.epochs['epoch'][best]:.0f}"
             found.append(Tile(f"best validation {metric_name(run.metric)} so far", value, note, "main"))
         return found
-    metric = main_metric(result)
+    metric = result.main_metric
     if result.test:
         score = number(result.test.get(metric))
         found.append(Tile(f"test {metric_name(metric)}", score, _direction(metric, result), "main"))
@@ -193,23 +188,23 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
     return found
 
 
-def _direction(metric: str, result: Result) -> str:
+def _direction(metric: str, result: RunResult) -> str:
     up = result.higher_is_better if metric == result.metric else higher_is_better(metric)
     return "higher is better" if up else "lower is better"
 
 
-def _with_unit(result: Result, metric: str) -> str:
+def _with_unit(result: RunResult, metric: str) -> str:
     unit = next(iter(result.units.values())) if len(result.units) == 1 else None
     return number(result.test.get(metric)) + (f" {unit}" if unit and metric in ("mae", "rmse") else "")
 
 
-def _what(result: Result) -> str:
+def _what(result: RunResult) -> str:
     """``predict gap for each graph``."""
     targets = list(result.per_target) or list(result.units)
-    if result.task == MULTI_CLASS:
+    if result.is_multi_class:
         return f"tell {count(len(result.classes), 'class')} of {result.level}s apart"
     if not targets or len(targets) > 3:
-        many = f"{len(targets)} {'numbers' if result.task == REGRESSION else 'labels'}" if targets else "the target"
+        many = f"{len(targets)} {'numbers' if result.is_regression else 'labels'}" if targets else "the target"
         return f"predict {many} for each {result.level}"
     return f"predict {listed(targets)} for each {result.level}"
 
@@ -221,7 +216,7 @@ COUNTS_UP_TO = 0.010  # normalised MAE up to which a model is said to count a su
 _NORMALISED = "normalised_mae"
 
 
-def score_table(result: Result) -> Table | None:
+def score_table(result: RunResult) -> Table | None:
     """Every metric on both splits; None where one number says it all."""
     metrics = list(dict.fromkeys([result.metric, *result.test, *result.val]))
     if len(metrics) < 2:
@@ -233,7 +228,7 @@ def score_table(result: Result) -> Table | None:
     return Table(["metric", "validation", "test"], rows)
 
 
-def target_table(result: Result) -> Table | None:
+def target_table(result: RunResult) -> Table | None:
     """A row for each target; None where there is only one and the paper says nothing of it."""
     expected = result.expected
     paper = (expected.per_target if expected is not None else None) or {}
@@ -258,12 +253,12 @@ def target_table(result: Result) -> Table | None:
     return Table(head, rows, _caption(result, compared, expected if paper else None, counting))
 
 
-def _metrics(result: Result) -> list[str]:
+def _metrics(result: RunResult) -> list[str]:
     found = dict.fromkeys(metric for scores in result.per_target.values() for metric in scores)
     return sorted(found, key=lambda metric: metric != result.metric) or [result.metric]
 
 
-def _named(target: str, result: Result) -> str:
+def _named(target: str, result: RunResult) -> str:
     unit = result.units.get(target)
     return f"{target} ({unit})" if unit and unit not in target else target
 
@@ -279,7 +274,7 @@ def _counts(ours: float | None) -> Cell:
     return Cell("counts", "counts") if ours is not None and ours <= COUNTS_UP_TO else Cell("", "")
 
 
-def _caption(result: Result, metric: str, expected: Expected | None, counting: bool) -> str:
+def _caption(result: RunResult, metric: str, expected: Expected | None, counting: bool) -> str:
     text = [] if expected is None else [f"{metric_name(metric)} of this run beside the paper's"]
     if expected is not None and expected.table:
         text[0] += f" ({expected.table})"

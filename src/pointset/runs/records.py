@@ -1,0 +1,385 @@
+"""What a run left in its folder, read and checked (:func:`read_run`). Only plain files: no model, no dataset.
+
+A damaged file gives a :class:`~pointset.errors.FileFormatError` that names it. A run that has not finished has a record
+too, with what it has written so far.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pointset.datasets.card import Task
+from pointset.errors import FileFormatError
+from pointset.runs.folder import RunFolder
+from pointset.runs.recipe import Expected, Recipe
+from pointset.runs.recipe_files import read_value
+
+Floats = NDArray[np.float64]
+Columns = dict[str, Floats]  # of a CSV file: name → (rows,), NaN where a cell is empty
+Scores = dict[str, float | None]  # by metric
+Whole = Annotated[int, Field(ge=0)]
+
+
+class _Recorded(BaseModel):
+    """Values of a JSON file of a run; keys that are not named here may be anything."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True, protected_namespaces=())
+
+
+class DatasetNames(_Recorded):
+    """What was learned from."""
+
+    name: str = ""
+    title: str = ""
+
+
+class RunResult(_Recorded):
+    """``result.json`` of one run, as :func:`pointset.runs.result.result_of` makes it."""
+
+    recipe: str = ""
+    title: str = ""
+    dataset: DatasetNames = DatasetNames()
+    task: Task
+    level: str = "graph"
+    metric: str
+    higher_is_better: bool
+    test: Scores
+    val: Scores = {}
+    per_target: dict[str, Scores] = {}
+    best_epoch: int | None = None
+    epochs: int | None = None
+    stopped_early: bool = False
+    parameters: Whole | None = None
+    seconds: float | None = None
+    graphs_per_second: float | None = None
+    peak_memory_bytes: float | None = None
+    seed: int | None = None
+    fold: int | None = None
+    expected: Expected | None = None
+    units: dict[str, str | None] = {}
+    classes: list[str] = []
+    split_sizes: dict[str, Whole] = {}
+    test_scored: str = ""
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether numbers are predicted."""
+        return self.task is Task.REGRESSION
+
+    @property
+    def is_multi_class(self) -> bool:
+        """Whether one of several classes is predicted; predictions.csv then has their names."""
+        return self.task is Task.MULTI_CLASS
+
+    @property
+    def main_metric(self) -> str:
+        """The paper's metric where it is known, otherwise the one that chose the epoch."""
+        paper = self.expected.metric if self.expected is not None else self.metric
+        return paper if self.test.get(paper) is not None else self.metric
+
+
+def _name_of_folder(name: str) -> str:
+    if PurePath(name).name != name or name == "..":
+        raise ValueError("expected the name of a folder beside this file")
+    return name
+
+
+class RunGroup(_Recorded):
+    """``result.json`` of a folder that holds several seeds or folds."""
+
+    runs: list[Annotated[str, AfterValidator(_name_of_folder)]] = Field(min_length=1)
+    title: str = ""
+    recipe: str = ""
+
+
+class ExampleGraph(_Recorded):
+    """A graph to be drawn."""
+
+    name: str = ""
+    num_nodes: Whole
+    edges: list[tuple[Whole, Whole]] = []
+    labels: list[str] | None = None
+    smiles: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if any(max(edge) >= self.num_nodes for edge in self.edges):
+            raise ValueError(f"an edge leads out of the {self.num_nodes} nodes")
+        if self.labels is not None and len(self.labels) != self.num_nodes:
+            raise ValueError(f"got {len(self.labels)} labels for {self.num_nodes} nodes")
+        return self
+
+
+class EigenvalueFunctions(_Recorded):
+    """The functions f of some channels at the eigenvalues of a graph."""
+
+    matrix: str = ""
+    channels: list[int]
+    eigenvalues: list[float | None]
+    values: list[list[float | None]]  # a row for each eigenvalue, a column for each channel
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(self.values) != len(self.eigenvalues) or any(len(row) != len(self.channels) for row in self.values):
+            raise ValueError("expected a row of values for each eigenvalue, with a number for each channel")
+        return self
+
+
+class Attention(_Recorded):
+    """Attention of each layer on one graph."""
+
+    graph: ExampleGraph
+    layers: list[list[list[float | None]]]  # (layers, n, n)
+    node: Whole = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        n = self.graph.num_nodes
+        if any(len(matrix) != n or any(len(row) != n for row in matrix) for matrix in self.layers):
+            raise ValueError(f"expected a matrix of {n} × {n} numbers for each layer")
+        if self.node >= n:
+            raise ValueError(f"there is no node {self.node} among {n}")
+        return self
+
+
+class TargetValue(_Recorded):
+    """A target of a graph."""
+
+    target: str
+    true: float | str | None = None
+    predicted: float | str | None = None
+
+
+class WorstGraph(_Recorded):
+    """A graph that was predicted badly."""
+
+    graph: ExampleGraph
+    position: int | None = None
+    error: float | None = None
+    values: list[TargetValue] = []
+
+
+class Examples(_Recorded):
+    """``examples.json``."""
+
+    functions: EigenvalueFunctions | None = None
+    attention: Attention | None = None
+    worst: list[WorstGraph] = []
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The test split, in the order of ``predictions.csv``: each target with its true and predicted column."""
+
+    rows: int
+    has_smiles: bool
+    numbers: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)  # (rows,) each; NaN: unknown
+    classes: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)  # the same for names of classes
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """All that a run left behind. A run that has not finished has no result."""
+
+    folder: Path
+    recipe: Recipe
+    recipe_text: str
+    result: RunResult | None
+    epochs: Columns  # of metrics.csv; empty before the first epoch has ended
+    examples: Examples
+    environment: dict[str, Any]
+
+    @cached_property
+    def predictions(self) -> Predictions | None:
+        """Of the test split; read when asked for, as a comparison does not need them."""
+        path = RunFolder(self.folder).predictions
+        if self.result is None or not path.is_file():
+            return None
+        return read_predictions(path, of_classes=self.result.is_multi_class)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return (self.result and self.result.title) or self.recipe.title or self.recipe.name
+
+    @property
+    def metric(self) -> str | None:
+        """The score that chose the best epoch."""
+        if self.result is not None:
+            return self.result.metric
+        found = [name.removeprefix("val_") for name in self.epochs if name.startswith("val_")]
+        return self.recipe.metric if self.recipe.metric in found else found[0] if found else None
+
+
+def read_run(folder: str | Path) -> RunRecord:
+    """Read the folder of one run.
+
+    Raises:
+        FileFormatError: it is not a run folder, or one of its files is damaged; the message names the file.
+    """
+    files = RunFolder(folder)
+    if not files.recipe.is_file():
+        raise FileFormatError(
+            f"{files.path} is not a run folder: there is no recipe.yaml in it. "
+            "Expected a folder that `pointset train` made"
+        )
+    text = _text(files.recipe)
+    result, examples, environment = (_json(path) for path in (files.result, files.examples, files.environment))
+    if not isinstance(environment, dict | None):
+        raise FileFormatError(f"{files.environment} is damaged: expected an object")
+    return RunRecord(
+        folder=files.path,
+        recipe=_recipe(text, files.recipe),
+        recipe_text=text,
+        result=None if result is None else _checked(RunResult, result, files.result),
+        epochs=read_columns(files.metrics) if files.metrics.is_file() else {},
+        examples=_checked(Examples, examples or {}, files.examples),
+        environment=environment or {},
+    )
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The folders of the runs: the folder itself, or those in it where it holds several seeds, folds or other runs."""
+    group = read_group(folder)
+    if group is not None:
+        return [folder / name for name in group.runs if RunFolder(folder / name).has_run]
+    if RunFolder(folder).has_run or not folder.is_dir():
+        return [folder]
+    inside = sorted((child for child in folder.iterdir() if RunFolder(child).has_run), key=_numbered)
+    return inside or [folder]
+
+
+def read_group(folder: Path) -> RunGroup | None:
+    """What a folder of seeds or folds says of them; None for the folder of one run."""
+    path = RunFolder(folder).result
+    values = _json(path)
+    return _checked(RunGroup, values, path) if isinstance(values, dict) and "runs" in values else None
+
+
+def read_columns(path: Path) -> Columns:
+    """A CSV file of numbers only, such as ``metrics.csv``."""
+    header, *rows = _csv_rows(path)
+    return {name: _numbers([row[index] for row in rows], path, name) for index, name in enumerate(header)}
+
+
+def read_predictions(path: Path, *, of_classes: bool) -> Predictions:
+    """Read the columns ``<target>`` and ``predicted_<target>``; others, such as probabilities of classes, are skipped.
+
+    Args:
+        path: the file.
+        of_classes: whether the columns hold names of classes; otherwise numbers, NaN where the cell is empty.
+
+    Raises:
+        FileFormatError: there is no such pair of columns, or the file is damaged.
+    """
+    rows = _csv_rows(path)
+    header = next(rows)
+    pairs = {name: (name, f"predicted_{name}") for name in header if f"predicted_{name}" in header}
+    if not pairs:
+        raise FileFormatError(f"{path} is damaged: expected columns such as 'y' and 'predicted_y', got {header[:6]}")
+    cells: dict[str, list[str]] = {name: [] for pair in pairs.values() for name in pair}
+    places = [(column, header.index(name)) for name, column in cells.items()]
+    number_of_rows = 0
+    for row in rows:
+        number_of_rows += 1
+        for column, index in places:
+            column.append(row[index])
+    found = Predictions(number_of_rows, "smiles" in header)
+    for target, (true, predicted) in pairs.items():
+        if of_classes:
+            found.classes[target] = cells[true], cells[predicted]
+        else:
+            found.numbers[target] = _numbers(cells[true], path, true), _numbers(cells[predicted], path, predicted)
+    return found
+
+
+def _csv_rows(path: Path) -> Iterator[list[str]]:
+    """The header, then every row, all as long as the header."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.reader(file)
+            header = next(rows, None)
+            if not header:
+                raise FileFormatError(f"{path} is damaged: it is empty; expected a line with the names of the columns")
+            if len(set(header)) < len(header):
+                raise FileFormatError(f"{path} is damaged: two columns have the same name")
+            yield header
+            for row in rows:
+                if len(row) != len(header):
+                    message = f"line {rows.line_num} has {len(row)} values; expected {len(header)}"
+                    raise FileFormatError(f"{path} is damaged: {message}")
+                yield row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FileFormatError(f"{path} is damaged: it is not a CSV file in UTF-8 ({error})") from None
+
+
+def _numbers(cells: list[str], path: Path, column: str) -> Floats:
+    try:
+        return np.array([float(cell) if cell else np.nan for cell in cells], dtype=np.float64)
+    except ValueError as error:
+        raise FileFormatError(f"{path} is damaged: column {column!r}: {error}") from None
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _recipe(text: str, path: Path) -> Recipe:
+    """Without keys that this version does not know, so that a run of another version has a report too."""
+    try:
+        values = read_value(text)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path} is damaged: not YAML ({error})") from None
+    try:
+        return Recipe.model_validate(values, context={"recorded": True})
+    except ValidationError as error:
+        unknown = [one["loc"] for one in error.errors() if one["type"] == "extra_forbidden"]
+    for *groups, key in unknown:
+        group = values
+        for name in groups:
+            group = group[name]
+        del group[key]
+    return _checked(Recipe, values, path)
+
+
+def _checked(model: type[Model], values: Any, path: Path) -> Model:
+    try:
+        return model.model_validate(values, context={"recorded": True})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise FileFormatError(f"{path} is damaged: {where}: {first['msg']}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path} is damaged: it is not text in UTF-8") from None
+
+
+def _json(path: Path) -> Any:
+    """The values in the file; None where there is none."""
+    if not path.is_file():
+        return None
+    text = _text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FileFormatError(f"{path} is damaged: not JSON ({first_line})") from None
+
+
+def _numbered(path: Path) -> list[tuple[int, str]]:
+    """For sorting: seed-2 comes before seed-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
