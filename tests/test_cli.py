@@ -17,7 +17,7 @@ import torch
 from torch_geometric.data import Data
 
 import pointset
-from pointset.cli.console import MatrixName, counted, size_text
+from pointset.cli.console import MatrixName
 from pointset.cli.inspect import multiplicities_text
 from pointset.datasets.graph_files import read_graph_file, write_graph_file
 from pointset.datasets.statistics import facts_of
@@ -299,10 +299,6 @@ def test_short_forms() -> None:
     assert multiplicities_text([1, 2, 2, 2, 1, 1, 1]) == "2×3, 1×4"
     assert multiplicities_text([]) == "–"
     assert multiplicities_text([1, 2, 3, 4, 5]) == "5×1, 4×1, 3×1, 2×1, …"
-    assert [size_text(size) for size in (0, 999, 1000, 34_200, 123_456_789, 5e9, 7e15)] == [
-        "0 B", "999 B", "1.0 kB", "34.2 kB", "123 MB", "5.0 GB", "7000.0 TB"
-    ]  # fmt: skip
-    assert [counted(1, "graph"), counted(2000, "graph")] == ["1 graph", "2,000 graphs"]
 
 
 def test_matrix_names_are_those_of_the_library() -> None:

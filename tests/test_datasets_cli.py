@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pointset.cli.datasets_show import category_names, chosen_graphs, metric_in_words, number, short_name, task_in_words
+from pointset.cli.datasets_show import category_names, chosen_graphs, metric_in_words, short_name, task_in_words
 from pointset.cli.main import app
 from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Metric, PaperRow, Target, Task
@@ -382,11 +382,7 @@ def test_torch_is_not_waited_for(arguments: list[str]) -> None:
 # --- words
 
 
-def test_words_for_numbers_metrics_and_categories() -> None:
-    numbers = (0, 1, 23.15533, -42.036563, 0.0163405, 1249, -11234.56, 1e6, 1.5e-7, 249456)
-    assert [number(value) for value in numbers] == [
-        "0", "1", "23.16", "−42.04", "0.01634", "1,249", "−11,235", "1e+06", "1.5e−07", "249,456"
-    ]  # fmt: skip
+def test_words_for_metrics_and_categories() -> None:
     assert [metric_in_words(metric) for metric in Metric] == [
         "MAE ↓", "RMSE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "macro F1 ↑"
     ]  # fmt: skip

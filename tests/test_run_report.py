@@ -30,7 +30,6 @@ from pointset.reports.prediction_charts import agreement, confusion, detection
 from pointset.reports.recipe_sentences import verdict_on
 from pointset.runs.recipe import Expected
 from pointset.runs.records import read_run
-from pointset.text import duration, memory, number
 from tests.run_records import (
     BINARY,
     MULTI_CLASS,
@@ -502,30 +501,6 @@ def test_ticks_are_few_and_inside(low: float, width: float, log: bool) -> None:
     assert all(axis.low - slack <= value <= axis.high + slack for value in values)
     assert values == sorted(values)
     assert len({text for _, text in axis.ticks()}) >= min(len(values), 1)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.06312, "0.06312"), (0.5, "0.5"), (0, "0"), (-0.25, "−0.25"), (12345.6, "12,346"), (999.96, "1000"),
-        (6.3e-5, "6.3 × 10⁻⁵"), (2.5e12, "2.5 × 10¹²"), (None, "–"), (math.nan, "–"), (math.inf, "∞"),
-    ],
-)  # fmt: skip
-def test_numbers_as_people_write_them(value: float | None, text: str) -> None:
-    assert number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.42, "0.42 s"), (12, "12 s"), (60, "1 min"), (754, "12 min 34 s"), (3599.9, "60 min"), (7500, "2 h 5 min"),
-     (277_200, "3 d 5 h"), (None, "–")],
-)  # fmt: skip
-def test_durations_as_people_write_them(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_memory_as_people_write_it() -> None:
-    assert [memory(size) for size in (512, 1.234e9, None)] == ["512 B", "1.23 GB", "–"]
 
 
 def test_a_matrix_becomes_a_picture_of_its_numbers() -> None:

@@ -19,7 +19,8 @@ import pytest
 from rich.console import Console
 
 from pointset.errors import MissingExtraError, SpecError
-from pointset.training import progress as words
+from pointset.text import clock
+from pointset.training import progress
 from pointset.training.progress import MODES, Bar, EpochRow, Plain, Plan, Quiet, Session, Watcher, Watchers, watcher_for
 
 BATCHES, GRAPHS = 10, 100
@@ -200,7 +201,7 @@ def test_lines_that_stay_are_few(epochs: int, marks: int) -> None:
     assert title.startswith(f"training small: {epochs} epoch")
     assert len(lines) == marks + 1 and all(f"/{epochs}  loss " in line for line in lines[:-1])
     last = f"epoch {epochs}/{epochs}"
-    assert lines[-1].startswith(f"{last}  ━━━━") and lines[-1].endswith(f"in {words.duration(epochs)}")
+    assert lines[-1].startswith(f"{last}  ━━━━") and lines[-1].endswith(f"in {clock(epochs)}")
 
 
 def test_a_bar_can_begin_again_and_end_twice() -> None:
@@ -346,44 +347,17 @@ def test_without_tensorboard_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 # words
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0.000"),
-        (0.234, "0.2340"),
-        (-12.3456, "-12.35"),
-        (1234.4, "1234"),
-        (9999.9, "10000"),
-        (98765.4, "98765"),
-        (123456.0, "1.235e+05"),
-        (0.00012346, "0.0001235"),
-        (0.000012344, "1.234e-05"),
-        (math.nan, "nan"),
-        (math.inf, "inf"),
-    ],
-    ids=str,
-)
-def test_numbers_keep_four_digits(value: float, text: str) -> None:
-    assert words.number(value) == text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (192, "3:12"), (93_899, "26:04:59")])
-def test_times_are_short(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
-    assert words.short_duration(seconds) == (text if seconds < 3600 else "26h05")
-
-
 def test_no_score_so_far_shows_none() -> None:
-    pieces = words.score_pieces(row(1, math.nan), plan(3))
+    pieces = progress.score_pieces(row(1, math.nan), plan(3))
     assert [piece.forms[0] for piece in pieces] == ["val mae nan"]
-    assert words.score_pieces(row(1, 0.5), plan(3, metric="roc_auc"))[0].name == "best"
+    assert progress.score_pieces(row(1, 0.5), plan(3, metric="roc_auc"))[0].name == "best"
 
 
 def test_a_shorter_form_stays_until_the_terminal_grows() -> None:
-    line = words.Line()
+    line = progress.Line()
 
     def best(value: str, width: int) -> str:
-        return line.fitted([words.Piece("best", (f"best {value} (epoch 9)", f"best {value}"))], width)["best"]
+        return line.fitted([progress.Piece("best", (f"best {value} (epoch 9)", f"best {value}"))], width)["best"]
 
     assert best("0.1", 18) == "best 0.1 (epoch 9)"
     assert best("0.12", 18) == "best 0.12"

@@ -1,4 +1,4 @@
-"""Numbers, durations and sizes as people write them; names of metrics in words."""
+"""Text for people: numbers, counts, durations, sizes, lists and names from files, the same everywhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NO_NUMBER = "–"
+_HUGE = 1e9  # from here on fixed digits would only be wide
 _METRICS = {
     "mae": ("MAE", "mean absolute error"),
     "rmse": ("RMSE", "root mean square error"),
@@ -37,12 +38,12 @@ def higher_is_better(metric: str) -> bool:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """``0.0631``, ``12,345``, ``6.3 × 10⁻⁵``; a dash where there is no number."""
+    """``0.0631``, ``12,345``, ``6.3 × 10⁻⁵``: so many significant digits; a dash where there is no number."""
     if value is None or math.isnan(value):
         return _NO_NUMBER
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    size = abs(value)
+    size = abs(float(f"{value:.{digits}g}"))
     if size >= 1e9 or 0 < size < 1e-4:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         text = f"{float(mantissa):g} × 10{str(int(exponent)).translate(_RAISED)}"
@@ -51,15 +52,35 @@ def number(value: float | None, digits: int = 4) -> str:
     return text.replace("-", "−")
 
 
+def fixed(value: float | None, digits: int) -> str:
+    """``0.0630``, ``1,234.5``: so many digits after the point, for columns; huge values as :func:`number` has them."""
+    if value is None or not abs(value) < _HUGE:  # NaN, too
+        return number(value, 3)
+    rounded = float(f"{value:.{digits}f}") + 0.0  # never −0.00
+    return f"{rounded:,.{digits}f}".replace("-", "−")
+
+
+def log_number(value: float) -> str:
+    """``0.2340``, ``12.34``, ``1.234e-05``: four digits, final zeros kept, so that a line that moves does not jump."""
+    if value and not 1e-4 <= abs(value) < 1e5:
+        return f"{value:.3e}"
+    return f"{value:#.4g}".rstrip(".") if abs(value) < 1e3 else f"{value:.0f}"
+
+
+def percent(share: float) -> str:
+    """``12.5 %``; what is more than nothing is never ``0.0 %``."""
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
 def with_spread(value: float | None, std: float | None) -> str:
     """``0.063 ± 0.003``."""
     return number(value) if std is None or math.isnan(std) else f"{number(value)} ± {number(std, 2)}"
 
 
-def count(value: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     """``1 graph``, ``2,000 graphs``; classes end in -es."""
     plural = noun + ("es" if noun.endswith("s") else "s")
-    return f"{value:,} {noun if value == 1 else plural}"
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def duration(seconds: float | None) -> str:
@@ -75,15 +96,28 @@ def duration(seconds: float | None) -> str:
     raise AssertionError
 
 
-def memory(size: float | None) -> str:
-    """``34 MB``, ``1.2 GB``."""
+def clock(seconds: float) -> str:
+    """``0:07``, ``3:12``, ``26:04:59``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def short_clock(seconds: float) -> str:
+    """``3:12``, but ``26h05``: nobody waits for those seconds."""
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours}h{minutes:02}" if hours else clock(seconds)
+
+
+def byte_size(size: float | None) -> str:
+    """``512 B``, ``34.2 kB``, ``1.23 GB``; a dash where it is not known."""
     if size is None or not math.isfinite(size):
         return _NO_NUMBER
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
+        if size < 999.5:
             return f"{size:.3g} {unit}"
         size /= 1000
-    return f"{size:,.3g} TB"
+    return f"{number(size, 3)} TB"
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:
@@ -102,3 +136,13 @@ def clipped(text: str, most: int) -> str:
 def capitalised(text: str) -> str:
     """The first letter large, the others as they are."""
     return text[:1].upper() + text[1:]
+
+
+def visible(text: str) -> str:
+    """Without control characters but line ends: names come from files, and must not steer the terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+
+
+def printable(text: str) -> str:
+    """On one line, without control characters."""
+    return visible(" ".join(text.split()))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pointset.cli import predict as options
-from pointset.cli.console import counted, load_torch, printable, reported_errors, say
+from pointset.cli.console import load_torch, reported_errors, say
 from pointset.cli.express import JsonFile, check_outputs
+from pointset.text import counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

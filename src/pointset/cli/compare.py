@@ -10,20 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pointset.cli.console import (
-    Device,
-    counted,
-    load_torch,
-    output_console,
-    plain_table,
-    printable,
-    reported_errors,
-    say,
-)
+from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
 from pointset.cli.entry import INTERRUPTED
 from pointset.cli.express import JsonFile, Picture, check_outputs, write_outputs
 from pointset.cli.train import Progress
-from pointset.text import duration, memory, metric_name, with_spread
+from pointset.text import byte_size, counted, duration, metric_name, printable, with_spread
 
 if TYPE_CHECKING:
     from pointset.paper.comparison import Comparison, Contender, Plan, Planned
@@ -101,7 +92,7 @@ def show_costs(costs: Sequence[Cost], repeats: int) -> None:
             duration(one.seconds_per_epoch) + ("" if one.spread is None else f" ± {duration(one.spread)}"),
             duration(one.cpu_seconds_per_epoch),
             _ratio(one.cpu_seconds_per_epoch, first.cpu_seconds_per_epoch),
-            memory(one.peak_memory_bytes),
+            byte_size(one.peak_memory_bytes),
             _ratio(one.peak_memory_bytes, first.peak_memory_bytes),
         )
     console.print(table)
@@ -140,7 +131,7 @@ def _result_cells(one: Contender, metric: str, *, is_best: bool) -> tuple[str, .
         with_spread(*one.score("val", metric)),
         "–" if epoch is None else f"{epoch:g}",
         duration(one.median("seconds_per_epoch")),
-        memory(one.peak_memory_bytes),
+        byte_size(one.peak_memory_bytes),
         duration(one.seconds) if one.runs else "–",
     )
 

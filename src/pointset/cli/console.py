@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from pointset.cli.entry import INTERRUPTED
 from pointset.datasets.graph_files.formats import format_of
 from pointset.errors import FileFormatError, PointsetError
+from pointset.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,11 +97,6 @@ def say(message: str, *, style: str | None = None) -> None:
     Console(stderr=True).print(printable(message), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def printable(text: str) -> str:
-    """The text on one line, without control characters: names come from files, and must not steer the terminal."""
-    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))
-
-
 def say_lines(message: str, *, style: str | None = None, below: str | None = None) -> None:
     """A message of one line or more; those from the second on in the style ``below``."""
     first, *rest = message.split("\n")
@@ -127,20 +123,6 @@ def show_ignored(attributes: Sequence[str]) -> None:
     if attributes:
         names = ", ".join(attributes[:10]) + (", …" if len(attributes) > 10 else "")
         say(f"note: not kept: {names} (kept are x, pos, y, weight and edge_attr)", style="dim")
-
-
-def size_text(size: float) -> str:
-    """Bytes for people: ``34.2 kB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 graph``, ``2,000 graphs``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 # Values that several verbs accept, known without importing torch.

@@ -15,7 +15,6 @@ from pointset.cli.console import (
     MatrixName,
     check_folder_of,
     check_graph_suffix,
-    counted,
     is_given,
     is_points_file,
     load_torch,
@@ -23,8 +22,8 @@ from pointset.cli.console import (
     show_error,
     show_ignored,
     show_problems,
-    size_text,
 )
+from pointset.text import byte_size, counted
 
 if TYPE_CHECKING:
     from pointset.datasets.graph_files.screening import Problem, Screened, Solved
@@ -92,7 +91,7 @@ def convert(
         else:
             summary = _write_graphs(screened, target, strict, lossy)
         if not quiet:
-            typer.echo(f"{summary} → {target} ({size_text(_size(target))}) in {time.monotonic() - start:.1f} s")
+            typer.echo(f"{summary} → {target} ({byte_size(_size(target))}) in {time.monotonic() - start:.1f} s")
 
 
 def _check_folder_name(target: Path) -> None:

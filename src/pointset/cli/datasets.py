@@ -15,12 +15,10 @@ from pointset.cli.console import (
     Verb,
     Verbs,
     check_picture,
-    counted,
     is_given,
     load_torch,
     output_console,
     plain_table,
-    printable,
     reported_errors,
     say,
     say_lines,
@@ -29,6 +27,7 @@ from pointset.cli.console import (
 from pointset.cli.datasets_show import metric_in_words, task_in_brief, task_in_words
 from pointset.datasets.card import Card
 from pointset.errors import MissingDataError, SpecError
+from pointset.text import counted, printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import (
-    check_folder_of,
-    counted,
-    is_given,
-    load_torch,
-    printable,
-    reported_errors,
-    say,
-    show_error,
-)
+from pointset.cli.console import check_folder_of, is_given, load_torch, reported_errors, say, show_error
+from pointset.text import clipped, counted, printable
 
 if TYPE_CHECKING:
     from pointset.datasets.dataset import Dataset
@@ -73,8 +65,7 @@ def _named(dataset: Dataset, graph: int) -> str:
     row = graph if dataset.rows is None else int(dataset.rows[graph])
     if dataset.smiles is None:
         return f"graph {row}"
-    smiles = printable(dataset.smiles[graph])
-    return f"line {row} {smiles if len(smiles) <= _LONGEST_SMILES else smiles[:_LONGEST_SMILES] + '…'!r}"
+    return f"line {row} {clipped(printable(dataset.smiles[graph]), _LONGEST_SMILES)!r}"
 
 
 EXAMPLES = """

@@ -8,9 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pointset.cli.console import counted, output_console, plain_table, printable
+from pointset.cli.console import output_console, plain_table
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.specs import Categories, Spec
+from pointset.text import counted, number, percent, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,17 +82,6 @@ def category_names(columns: Sequence[str], labels: Sequence[Sequence[str]] = ())
     listed = re.sub(r"\(.*?\)", "", columns[0].partition(":")[2]).split(",")
     found = [re.fullmatch(r"(\d+) (\S+( \S+){0,2})", part.strip()) for part in listed]
     return {int(match[1]): printable(match[2]) for match in found if match}
-
-
-def number(value: float) -> str:
-    """Five digits at most, with a true minus sign: ``−11,234``, ``0.01634``."""
-    if value == 0 or 1e-4 <= abs(value) < 1e6:
-        rounded = float(f"{value:.4g}") if abs(value) < 1000 else round(value)
-        text = f"{rounded:,}"
-        text = text.removesuffix(".0")
-    else:
-        text = f"{value:.3g}"
-    return text.replace("-", "−")
 
 
 # The numbers that ``pointset datasets show`` prints.
@@ -195,7 +185,7 @@ def _spread_cells(spread: Spread | None) -> list[str]:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+    return percent(part / whole) if whole else "–"
 
 
 # Which graphs of a dataset are drawn, what is written above them, and what colours their nodes.

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pointset.cli.console import load_torch, reported_errors, say
+from pointset.text import counted, printable
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -57,7 +58,7 @@ def evaluate(
 
 
 def _print(found: dict[str, Any]) -> None:
-    from pointset.cli.console import counted, output_console, printable
+    from pointset.cli.console import output_console
     from pointset.cli.train import print_scores
 
     console = output_console()

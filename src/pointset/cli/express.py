@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import (
-    Verb,
-    Verbs,
-    check_folder_of,
-    check_picture,
-    counted,
-    load_torch,
-    printable,
-    reported_errors,
-    say,
-)
+from pointset.cli.console import Verb, Verbs, check_folder_of, check_picture, load_torch, reported_errors, say
 from pointset.cli.predict import DataDir, Run
+from pointset.text import counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,7 +173,7 @@ def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
 def _text(text: str, style: str = "") -> Text:
     from rich.text import Text
 
-    from pointset.cli.console import printable
+    from pointset.text import printable
 
     return Text(printable(text), style=style)
 

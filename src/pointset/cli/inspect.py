@@ -17,19 +17,17 @@ from pointset.cli.console import (
     MatrixName,
     check_graph_suffix,
     check_picture,
-    counted,
     is_given,
     is_points_file,
     load_torch,
     output_console,
-    printable,
     reported_errors,
     say,
     show_error,
     show_ignored,
     show_problems,
-    size_text,
 )
+from pointset.text import byte_size, counted, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -164,7 +162,7 @@ def _cells(index: int, facts: GraphFacts) -> list[Any]:
         multiplicities_text(facts.multiplicities),
         gap,
         Text(way_back, style=colour),
-        size_text(facts.training_bytes),
+        byte_size(facts.training_bytes),
     ]
 
 
@@ -183,7 +181,7 @@ def _print_summary(console: Console, inspection: Inspection) -> None:
         f"[bold]{counted(summary['graphs'], 'graph')}[/bold] under the {inspection.matrix} matrix: {ranges}",
         f"[bold]Round trip[/bold]: {_round_trip(summary)}",
         f"[bold]Memory for training[/bold], forecast for {encoder.layers} layers of width {encoder.width}: "
-        f"{size_text(training['max'])} for the largest graph, {size_text(training['batch'])} for a batch of "
+        f"{byte_size(training['max'])} for the largest graph, {byte_size(training['batch'])} for a batch of "
         f"{encoder.batch} average graphs",
         "[dim]2×3: three eigenvalues that occur twice. gap: smallest distance between distinct eigenvalues, relative "
         "to the largest. round trip: largest error in the matrix after going to points and back.[/dim]",

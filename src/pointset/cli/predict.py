@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.console import (
-    Device,
-    check_folder_of,
-    counted,
-    is_given,
-    load_torch,
-    reported_errors,
-    say,
-    show_error,
-    size_text,
-)
+from pointset.cli.console import Device, check_folder_of, is_given, load_torch, reported_errors, say, show_error
 from pointset.cli.entry import INTERRUPTED
+from pointset.text import byte_size, counted
 
 if TYPE_CHECKING:
     from pointset.prediction.journal import PartFile, Progress
@@ -160,7 +151,7 @@ def _say_end(progress: Progress, unit: str, output: Path, seconds: float, quiet:
             if progress.not_ok
             else counted(progress.entries, unit)
         )
-        typer.echo(f"{answered} → {output} ({size_text(output.stat().st_size)}) in {seconds:.1f} s")
+        typer.echo(f"{answered} → {output} ({byte_size(output.stat().st_size)}) in {seconds:.1f} s")
 
 
 EXAMPLES = """

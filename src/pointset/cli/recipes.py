@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import Verb, Verbs, output_console, plain_table, printable, reported_errors
+from pointset.cli.console import Verb, Verbs, output_console, plain_table, reported_errors
 from pointset.cli.datasets_show import metric_in_words
 from pointset.datasets.card import Metric
 from pointset.errors import SpecError, did_you_mean
+from pointset.text import printable
 
 if TYPE_CHECKING:
     from pointset.runs.recipe import Expected, Recipe

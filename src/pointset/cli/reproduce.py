@@ -12,19 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from pointset.cli.console import (
-    Device,
-    counted,
-    load_torch,
-    output_console,
-    plain_table,
-    printable,
-    reported_errors,
-    say,
-)
+from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
 from pointset.cli.entry import INTERRUPTED
 from pointset.cli.train import Progress
-from pointset.text import duration, memory
+from pointset.text import byte_size, counted, duration, printable
 
 if TYPE_CHECKING:
     from pointset.paper.tables.plan import Forecast, PlannedRun
@@ -99,7 +90,7 @@ def show_plan(runs: TableRuns, forecasts: Mapping[str, Forecast | None]) -> None
             str(one.recipe.trainer.epochs) if spec.kind == "trained" else _DASH,
             parameters,
             duration(None if forecast is None else forecast.seconds),
-            memory(None if forecast is None else forecast.memory_bytes),
+            byte_size(None if forecast is None else forecast.memory_bytes),
             duration(None if forecast is None else forecast.seconds * len(todo)),
         )
     console.print(table)
@@ -117,7 +108,7 @@ def _print_total(kind: str, forecasts: Mapping[str, Forecast | None], left: set[
     seconds = sum(one.seconds for one in known)
     words = f"{counted(len(left), 'run')} left, about {duration(seconds)} on this machine's CPU"
     if known:
-        words += f", up to {memory(max(one.memory_bytes for one in known))} of memory"
+        words += f", up to {byte_size(max(one.memory_bytes for one in known))} of memory"
     console.print(words + (f"; {unknown} cannot be forecast" if unknown else ""), style="bold")
 
 

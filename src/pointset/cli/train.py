@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import (
-    Device,
-    counted,
-    load_torch,
-    output_console,
-    plain_table,
-    printable,
-    reported_errors,
-    say,
-)
+from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
 from pointset.cli.entry import INTERRUPTED
 from pointset.errors import MissingExtraError, SpecError
 from pointset.runs.folder import RunFolder
-from pointset.text import duration
+from pointset.text import counted, duration, fixed, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +40,7 @@ def print_result(result: Mapping[str, Any], folder: Path) -> None:
     _print_targets(console, result, _value)
     if result["test"]:
         scores = ", ".join(
-            f"{_name(metric)} {_text(value)}{_unit(result, metric)}" for metric, value in result["test"].items()
+            f"{_name(metric)} {_score(value)}{_unit(result, metric)}" for metric, value in result["test"].items()
         )
         console.print(f"test: {scores}")
     else:
@@ -69,7 +60,7 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     console = output_console()
     _print_targets(console, summary, _mean)
     for metric, spread in summary["test"].items():
-        values = ", ".join(_text(value) for value in spread["values"])
+        values = ", ".join(_score(value) for value in spread["values"])
         console.print(
             f"test {_name(metric)}: {_mean_and_deviation(spread)}{_unit(summary, metric)} "
             f"over {len(summary['runs'])} runs ({values})"
@@ -86,8 +77,8 @@ def print_scores(console: Console, scores: Mapping[str, Any], per_target: Mappin
         table.add_column(_name(metric), justify="right")
     if 1 < len(per_target) <= _MOST_TARGETS:
         for target, values in per_target.items():
-            table.add_row(printable(target), *(_text(values.get(metric)) for metric in scores))
-    table.add_row("all" if len(per_target) > 1 else "", *(_text(value) for value in scores.values()), style="bold")
+            table.add_row(printable(target), *(_score(values.get(metric)) for metric in scores))
+    table.add_row("all" if len(per_target) > 1 else "", *(_score(value) for value in scores.values()), style="bold")
     console.print(table)
 
 
@@ -109,9 +100,9 @@ def _print_targets(console: Console, result: Mapping[str, Any], read: Any) -> No
         table.add_column("")
     for target, scores in per_target.items():
         value = read(scores.get(metric))
-        known = [_text(values.get(target)) for values in (paper, *others.values())] if paper else []
+        known = [_score(values.get(target)) for values in (paper, *others.values())] if paper else []
         mark = ["counts" if value is not None and value <= COUNTED else ""] if counts else []
-        table.add_row(printable(target), _text(value), *known, *mark)
+        table.add_row(printable(target), _score(value), *known, *mark)
     console.print(table)
     if counts:
         values = [read(scores.get(metric)) for scores in per_target.values()]
@@ -123,10 +114,10 @@ def _print_expected(console: Console, result: Mapping[str, Any], value: float | 
     expected = result["expected"]
     if not expected or value is None:
         return
-    deviation = "" if expected.get("std") is None else f" ± {_text(expected['std'])}"
+    deviation = "" if expected.get("std") is None else f" ± {_score(expected['std'])}"
     unit = _unit(result, expected["metric"])
     if expected["metric"] == result["metric"]:
-        console.print(f"the paper has {_name(expected['metric'])} {_text(expected['value'])}{deviation}{unit}")
+        console.print(f"the paper has {_name(expected['metric'])} {_score(expected['value'])}{deviation}{unit}")
 
 
 def _print_places(console: Console, folder: Path) -> None:
@@ -143,7 +134,7 @@ def _mean(spread: Mapping[str, Any] | None) -> float | None:
 
 
 def _mean_and_deviation(spread: Mapping[str, Any]) -> str:
-    return _text(spread["mean"]) + ("" if spread["std"] is None else f" ± {_text(spread['std'])}")
+    return _score(spread["mean"]) + ("" if spread["std"] is None else f" ± {_score(spread['std'])}")
 
 
 def _unit(result: Mapping[str, Any], metric: str) -> str:
@@ -157,12 +148,8 @@ def _name(metric: str) -> str:
     return metric.replace("_", " ")
 
 
-def _text(value: float | None) -> str:
-    if value is None or value != value:
-        return "–"
-    if abs(value) >= 1e9:
-        return f"{value:.4g}"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}"
+def _score(value: float | None) -> str:
+    return fixed(value, 4 if value is None or abs(value) < 100 else 1)
 
 
 # What ``pointset train`` does with a recipe: one run or many, each with its report, and what it prints at the end.

@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.console import (
-    Device,
-    counted,
-    load_torch,
-    output_console,
-    plain_table,
-    printable,
-    reported_errors,
-    say,
-)
+from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
 from pointset.cli.entry import INTERRUPTED
 from pointset.cli.express import JsonFile, check_outputs
 from pointset.cli.train import Progress
 from pointset.errors import MissingExtraError
-from pointset.text import duration, metric_name, number
+from pointset.text import counted, duration, metric_name, number, printable
 
 if TYPE_CHECKING:
     from pointset.runs.recipe import Recipe

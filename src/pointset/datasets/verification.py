@@ -16,11 +16,12 @@ from pointset.datasets.card import Card, Level, PaperRow, Task
 from pointset.datasets.dataset import Dataset
 from pointset.datasets.loading import assembled, benchmark_named
 from pointset.datasets.sources import Benchmark, Found, Source, obtain
-from pointset.datasets.splits.leaks import find_leaks, percent
+from pointset.datasets.splits.leaks import find_leaks
 from pointset.datasets.statistics import as_columns, column_names, missing_in
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import GraphArrays
 from pointset.specs import Categories, Spec
+from pointset.text import counted, percent
 
 # Comparing what a dataset holds with its card and with the paper's table (:func:`content_checks`).
 
@@ -117,7 +118,7 @@ def _features(owner: str, values: Any, spec: Spec, names: tuple[str, ...]) -> It
 
 
 def _columns_text(width: int) -> str:
-    return "none" if not width else f"{width:,} column{'' if width == 1 else 's'}"
+    return counted(width, "column") if width else "none"
 
 
 def _categories(what: str, column: Array, size: int) -> Check:
@@ -145,7 +146,7 @@ def _targets(dataset: Dataset) -> Iterator[Check]:
     expected = 1 if card.task is Task.MULTI_CLASS else len(card.targets)
     level = Level.NODE if dataset.features.y_of_nodes else Level.GRAPH
     found_text, expected_text = (
-        f"{_columns_text(width)} for each {of.value}" if width else "none"
+        f"{counted(width, 'column')} for each {of.value}" if width else "none"
         for width, of in ((len(columns), level), (expected, card.level))
     )
     yield Check("targets", found_text, expected_text, found_text == expected_text)

@@ -14,7 +14,7 @@ from pointset.reports.recipe_sentences import Verdict, verdict_on
 from pointset.reports.run_page import Tile
 from pointset.runs.recipe import Expected
 from pointset.runs.records import RunGroup, RunRecord
-from pointset.text import count, duration, higher_is_better, metric_name, number, with_spread
+from pointset.text import counted, duration, higher_is_better, metric_name, number, with_spread
 
 # Which runs belong together: those whose recipes differ only in seed or fold (:func:`experiments_of`).
 
@@ -226,7 +226,7 @@ def comparison_page(runs: Sequence[RunRecord], group: RunGroup | None) -> dict[s
     styled = [(run, one.style) for one in found.experiments for run in one.runs]
     missing = 0 if group is None else len(group.runs) - len(runs)
     return {
-        "title": (group.title or group.recipe) if group is not None else f"{count(len(runs), 'run')} compared",
+        "title": (group.title or group.recipe) if group is not None else f"{counted(len(runs), 'run')} compared",
         "test_scored": "",
         "eyebrow": "pointset · comparison of runs",
         "lead": _lead(found, best, missing),
@@ -270,11 +270,11 @@ def _lead(found: Comparison, best: Experiment | None, missing: int) -> str:
     metric = metric_name(found.metric) if found.metric is not None else ""
     if len(found.experiments) == 1:
         differs = " and ".join(key for key in found.changed) or "nothing but the machine's rounding"
-        text = f"{count(len(runs), 'run')} of one recipe, which differ in {differs}."
+        text = f"{counted(len(runs), 'run')} of one recipe, which differ in {differs}."
         if found.metric is not None and (values := found.experiments[0].values(found.metric)):
             text += f" Their test {metric} is {with_spread(*mean_and_std(values))} (mean ± standard deviation)."
     else:
-        text = f"{count(len(runs), 'run')} of {count(len(found.experiments), 'recipe')}."
+        text = f"{counted(len(runs), 'run')} of {counted(len(found.experiments), 'recipe')}."
         if found.metric is None:
             text += " They are scored by different metrics, so no order is given."
         elif found.other_graphs:
@@ -282,21 +282,21 @@ def _lead(found: Comparison, best: Experiment | None, missing: int) -> str:
         if best is not None and found.metric is not None:
             text += f" {best.name} has the best test {metric}: {with_spread(*mean_and_std(best.values(found.metric)))}."
     unfinished = sum(run.result is None for run in runs) + missing
-    return text + (f" Not finished yet: {count(unfinished, 'run')}." if unfinished else "")
+    return text + (f" Not finished yet: {counted(unfinished, 'run')}." if unfinished else "")
 
 
 def _tiles(found: Comparison, best: Experiment | None, verdict: Verdict | None) -> list[Tile]:
     tiles = []
     chosen = best or (found.experiments[0] if len(found.experiments) == 1 else None)
     if chosen is not None and found.metric is not None and (values := chosen.values(found.metric)):
-        note = f"mean of {count(len(values), 'run')}" if len(values) > 1 else chosen.name
+        note = f"mean of {counted(len(values), 'run')}" if len(values) > 1 else chosen.name
         label = f"{'best ' if best else ''}test {metric_name(found.metric)}"
         tiles.append(Tile(label, with_spread(*mean_and_std(values)), note, "main"))
     expected = found.experiments[0].expected
     if verdict is not None and expected is not None:
         word = "level" if verdict.word == "level" else f"{verdict.word} here"
         tiles.append(Tile("the paper", with_spread(expected.value, expected.std), word, verdict.word))
-    tiles.append(Tile("runs", str(len(found.runs)), count(len(found.experiments), "recipe")))
+    tiles.append(Tile("runs", str(len(found.runs)), counted(len(found.experiments), "recipe")))
     seconds = [run.result.seconds for run in found.runs if run.result is not None and run.result.seconds is not None]
     if seconds:
         tiles.append(Tile("time", duration(math.fsum(seconds)), "all runs together"))

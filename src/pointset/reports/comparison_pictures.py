@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pointset.reports.pictures import check_picture_file, save_picture
-from pointset.text import duration, memory, metric_name, number, with_spread
+from pointset.text import byte_size, duration, metric_name, number, with_spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,7 +144,7 @@ def compose_costs(content: Sequence[Mapping[str, Any]]) -> Figure:
     for row, cost in enumerate(content):
         text = broken(cost["model"], name - 0.2, TEXT, 1, bold=True)[0]
         page.write(MARGIN, top + (row + 0.5) * _ROW, text, TEXT, INK, weight="bold", va="center_baseline")
-    columns = (("seconds_per_epoch", "time per epoch", duration), ("peak_memory_bytes", "peak memory", memory))
+    columns = (("seconds_per_epoch", "time per epoch", duration), ("peak_memory_bytes", "peak memory", byte_size))
     for index, (key, title, words) in enumerate(columns):
         left = MARGIN + name + index * (wide + 0.4)
         page.write(left, HEAD, title, TEXT, INK, weight="bold")

@@ -13,7 +13,7 @@ from pointset.reports.charts import Element, Figure, Floats, add, drawing, finis
 from pointset.reports.layout import place_nodes, smooth_values
 from pointset.reports.palette import SCALE, as_hex, coloured
 from pointset.runs.records import Attention, ExampleGraph, RunResult, TargetValue, WorstGraph
-from pointset.text import clipped, count, number
+from pointset.text import clipped, counted, number
 
 # Graphs on the page: nodes with their labels, or coloured by a strength (:func:`draw_graph`).
 
@@ -69,7 +69,7 @@ def draw_graph(
     """
     root = drawing(_WIDTH, _HEIGHT, description, "graph")
     if not 0 < graph.num_nodes <= MOST_NODES:
-        message = "no nodes" if not graph.num_nodes else f"{count(graph.num_nodes, 'node')}: too many to draw"
+        message = "no nodes" if not graph.num_nodes else f"{counted(graph.num_nodes, 'node')}: too many to draw"
         add(root, "text", message, x=_WIDTH / 2, y=_HEIGHT / 2, text_anchor="middle", class_="label")
         return finished(root)
     places = _on_page(positions_of(graph) if positions is None else positions)
@@ -183,7 +183,7 @@ def error_words(result: RunResult | None) -> str:
 def _portrait(one: WorstGraph, colours: list[str]) -> Portrait:
     graph = one.graph
     name = graph.name or (f"graph {one.position}" if one.position is not None else "graph")
-    size = f"{count(graph.num_nodes, 'node')}, {count(len(graph.edges), 'edge')}"
+    size = f"{counted(graph.num_nodes, 'node')}, {counted(len(graph.edges), 'edge')}"
     error = "" if one.error is None else f"error {number(one.error, 3)}"
     values = sorted(one.values, key=_difference, reverse=True)[:_MOST_VALUES]
     return Portrait(
@@ -231,7 +231,7 @@ def attention_figures(attention: Attention) -> tuple[list[Figure], list[Figure],
     text = f"{name}, coloured by the attention of node {node}"
     seen = draw_graph(graph, red, text, positions=positions, ringed=node, strengths=row)
     drawings = [
-        Figure(plain, "The graph", f"{name}: {count(graph.num_nodes, 'node')}. Node {node} has a ring."),
+        Figure(plain, "The graph", f"{name}: {counted(graph.num_nodes, 'node')}. Node {node} has a ring."),
         Figure(seen, f"What node {node} attends to", "The stronger the colour, the more, on average over the layers."),
     ]
     place = int(np.flatnonzero(order == node)[0])

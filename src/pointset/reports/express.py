@@ -25,6 +25,7 @@ from pointset.reports.page import (
     width_of,
 )
 from pointset.reports.style import FAINT, HAIRLINE, INK, NEGATIVE, PAPER, QUIET, WALLS
+from pointset.text import counted, fixed
 
 _NAME = (1.0, 3.2)  # inches of the models' names, at least and at most
 _TRACK, _NUMBER, _GAP = 1.05, 0.75, 0.2  # inches: the longest bar, the number behind it, between categories
@@ -189,11 +190,10 @@ def _write_title_counting_page(page: Page, left: float, family: str, graphs: Map
     for index, line in enumerate(lines):
         page.write(left + 0.02, top + index * _LINE, line, weight="bold")
     if graphs:
-        number = graphs["graphs"]
         page.write(
             left + 0.02,
             HEAD + _TITLES_COUNTING_PAGE - 0.27,
-            f"{number:,} graph{'' if number == 1 else 's'}",
+            counted(graphs["graphs"], "graph"),
             SMALL,
             QUIET,
         )
@@ -341,9 +341,9 @@ def _draw_table(page: Page, left: float, rows: Sequence[_Row], distances: Sequen
                 _COLUMN_DISTANCES_PAGE,
                 _ROW_DISTANCES_PAGE,
             )
-            below = "" if row.random is None else _number(_accuracy(row.random, distance))
+            below = "" if row.random is None else fixed(_accuracy(row.random, distance), 2)
             value = _accuracy(row.probe, distance)
-            draw_cell(page, place, share_colour(value), _number(value), below)
+            draw_cell(page, place, share_colour(value), fixed(value, 2), below)
     page.write(left, HEAD + 0.02, "accuracy by distance", SMALL, QUIET)
 
 
@@ -354,8 +354,8 @@ def _draw_measures(page: Page, left: float, rows: Sequence[_Row]) -> None:
         page.write(at + _LAST / 2 - 0.015, HEAD + 0.35, title, weight="bold", ha="center")
         for index, row in enumerate(rows):
             place = (at, HEAD + _TITLES_DISTANCES_PAGE + index * _ROW_DISTANCES_PAGE, _LAST, _ROW_DISTANCES_PAGE)
-            below = "" if row.random is None else _number(row.random[key])
-            draw_cell(page, place, share_colour(row.probe[key]), _number(row.probe[key]), below)
+            below = "" if row.random is None else fixed(row.random[key], 2)
+            draw_cell(page, place, share_colour(row.probe[key]), fixed(row.probe[key], 2), below)
 
 
 def _draw_key_distances_page(page: Page, top: float) -> None:
@@ -387,10 +387,6 @@ def _pairs(rows: Sequence[_Row], distance: str) -> int:
 def _accuracy(probe: Probe, distance: str) -> float | None:
     scored = probe["per_distance"].get(distance)
     return None if scored is None else scored["accuracy"]
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")  # + 0.0: no −0.00
 
 
 # The page of statements: a row for each, with its verdict and the evidence.

@@ -26,6 +26,7 @@ from pointset.reports.palette import (
 )
 from pointset.reports.panels import draw_nodes, marker_area
 from pointset.reports.style import DPI, FAINT, INK, MANY_LINES, PAPER, QUIET
+from pointset.text import clipped
 
 # The legend under a gallery: colours of nodes, widths of edges. Needs matplotlib.
 
@@ -186,12 +187,7 @@ def _write_title(figure: Figure, left: float, top: float, portrait: Portrait) ->
         (portrait.caption, 11.5, "normal", QUIET, 0.52),
     ):
         style: dict[str, Any] = {"fontsize": size, "weight": weight, "color": colour, "parse_math": False}
-        figure.text(left / wide, (top - below) / high, _clipped(text), **style)
-
-
-def _clipped(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 1] + "…"
+        figure.text(left / wide, (top - below) / high, clipped(text, _LONGEST_LINE), **style)
 
 
 def _draw(axes: Axes, portrait: Portrait, positions: Floats, colours: Floats, widths: dict[int, float]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pointset.reports.charts import Axis, Chart, Figure, Floats, add, short
 from pointset.runs.records import Columns, EigenvalueFunctions, RunRecord
-from pointset.text import count, higher_is_better, metric_name, number
+from pointset.text import counted, higher_is_better, metric_name, number
 
 _EPOCH = "epoch"
 
@@ -128,8 +128,8 @@ def function_figure(functions: EigenvalueFunctions) -> tuple[Figure, list[tuple[
     if not values.size:
         return None
     x, y = Axis.around([eigenvalues], "eigenvalue λ"), Axis.around([values], "f(λ)")
-    shown = count(values.shape[1], "channel")
-    chart = Chart(x, y, f"Eigenvalue functions of {shown} over {count(len(order), 'eigenvalue')}", height=280)
+    shown = counted(values.shape[1], "channel")
+    chart = Chart(x, y, f"Eigenvalue functions of {shown} over {counted(len(order), 'eigenvalue')}", height=280)
     legend = [(f"channel {channel}", f"c{i}") for i, channel in enumerate(functions.channels[:_MOST])]
     some = slice(None, None, 1 + len(order) // _MOST_DOTS)
     for column, (_, style) in enumerate(legend):

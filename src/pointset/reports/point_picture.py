@@ -14,6 +14,7 @@ from pointset.points.point_set import PointSet
 from pointset.reports.layout import Floats, Integers
 from pointset.reports.panels import Drawing, Scene, draw_graph, draw_points_in_space, draw_points_on_plane, scene_of
 from pointset.reports.style import DPI, FAINT, HAIRLINE, INCHES, INK, NEGATIVE, NODES, PAPER, POSITIVE, QUIET, SIGNED
+from pointset.text import counted
 
 # What is written beside the panels of a picture of points.
 
@@ -39,13 +40,13 @@ def overall(points: PointSet) -> Caption:
     if points.truncation is None:
         decomposition = f"{_MATRICES[points.matrix]} = U Λ Uᵀ,   rank {points.rank:,}"
     else:
-        decomposition = f"{_MATRICES[points.matrix]} ≈ U Λ Uᵀ,   {_count(points.rank, 'eigenpair')} kept"
-    return Caption(f"A graph of {_count(n, 'node')} as {_count(n, 'point')}", decomposition)
+        decomposition = f"{_MATRICES[points.matrix]} ≈ U Λ Uᵀ,   {counted(points.rank, 'eigenpair')} kept"
+    return Caption(f"A graph of {counted(n, 'node')} as {counted(n, 'point')}", decomposition)
 
 
 def of_graph(scene: Scene) -> Caption:
     """How large it is, and what widths, colours and rings mean."""
-    lines = [f"{_count(scene.points.num_nodes, 'node')}, {_count(scene.points.num_edges, 'edge')}"]
+    lines = [f"{counted(scene.points.num_nodes, 'node')}, {counted(scene.points.num_edges, 'edge')}"]
     drawing = scene.drawing
     if isinstance(drawing, Drawing):
         meanings = []
@@ -60,7 +61,7 @@ def of_graph(scene: Scene) -> Caption:
 def of_points(scene: Scene) -> Caption:
     """In how many dimensions the points live, and which of them are seen."""
     points = scene.points
-    first = f"{_count(points.num_nodes, 'point')} in {_count(points.rank, 'dimension')}"
+    first = f"{counted(points.num_nodes, 'point')} in {counted(points.rank, 'dimension')}"
     if points.rank == 0:
         where = ("", ": the origin")[points.num_nodes] if points.num_nodes < 2 else ": all at the origin"
         return Caption("Its points", first + where)
@@ -93,7 +94,7 @@ def of_products(scene: Scene) -> Caption:
 
 def of_spectrum(points: PointSet) -> Caption:
     """How many eigenvalues there are, and how many distinct."""
-    text = _count(points.rank, "non-zero eigenvalue")
+    text = counted(points.rank, "non-zero eigenvalue")
     if points.rank > 1:
         text += f", {len(points.eigenspaces()):,} distinct"
     if points.truncation is not None:
@@ -102,10 +103,6 @@ def of_spectrum(points: PointSet) -> Caption:
         zeros = points.num_nodes - points.rank
         text += f"; zero {({1: 'once', 2: 'twice'}).get(zeros, f'{zeros:,} times')}"
     return Caption("Its spectrum", text)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 # The panels that show numbers: the inner products and the eigenvalues. Needs matplotlib.

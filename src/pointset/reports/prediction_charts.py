@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pointset.reports.charts import HEIGHT, WIDTH, Axis, Cell, Chart, Element, Figure, Table, add, drawing, finished
 from pointset.reports.palette import SCALE
 from pointset.runs.records import Predictions, RunRecord, RunResult
-from pointset.text import clipped, count, number
+from pointset.text import clipped, counted, number
 
 # What charts and their captions need of true and predicted values: R², MAE, ROC and precision-recall curves.
 
@@ -172,7 +172,7 @@ def _roc(found: Mapping[str, Detection], legend: list[tuple[str, str]]) -> Figur
     chart.line([0, 1], [0, 1], "diagonal")
     for target, style in legend:
         chart.line(found[target].false_positive_rate, found[target].recall, style)
-    words = f"Area under the curve {mean}" + (f", mean over {count(len(scores), 'label')}" if len(found) > 1 else "")
+    words = f"Area under the curve {mean}" + (f", mean over {counted(len(scores), 'label')}" if len(found) > 1 else "")
     return Figure(chart.svg(), "ROC curve", f"{words}. The dashed diagonal is guessing.")
 
 
@@ -183,7 +183,7 @@ def _precision_recall(found: Mapping[str, Detection], legend: list[tuple[str, st
     chart = Chart(x, y, f"Precision-recall curve, average precision {mean}", height=HEIGHT * 1.2)
     for target, style in legend:
         chart.line(found[target].recall, found[target].precision, style)
-    words = f"Average precision {mean}" + (f", mean over {count(len(scores), 'label')}" if len(found) > 1 else "")
+    words = f"Average precision {mean}" + (f", mean over {counted(len(scores), 'label')}" if len(found) > 1 else "")
     if len(found) == 1:
         (one,) = found.values()
         share = one.positives / max(one.positives + one.negatives, 1)
@@ -212,7 +212,7 @@ def confusion_figure(names: Sequence[str], counts: NDArray[np.int64]) -> Figure:
     top = 44.0 if upright else 34 + _LETTER * max((len(name) for name in shown), default=1)
     width, height = left + k * cell + 8, top + k * cell + 8
     total, right = int(counts.sum()), int(np.trace(counts))
-    root = drawing(width, height, f"Confusion matrix of {count(k, 'class')}: {right:,} of {total:,} right")
+    root = drawing(width, height, f"Confusion matrix of {counted(k, 'class')}: {right:,} of {total:,} right")
     least = "" if few else f"; min-width: {width * 0.8:.0f}px"  # it scrolls in its own frame on a phone
     root.set("style", f"max-width: {width * 1.35:.0f}px{least}")
     add(root, "text", "predicted", x=left + k * cell / 2, y=14.0, text_anchor="middle", class_="label")
@@ -275,7 +275,7 @@ def _regression(predictions: Predictions, result: RunResult) -> PredictionSectio
     if len(predictions.numbers) == 1:
         ((target, pair),) = predictions.numbers.items()
         figures.append(error_figure(*pair, result.units.get(target) or ""))
-    intro = f"The test split, {count(predictions.rows, 'row')}. On the dashed diagonal a prediction is exact."
+    intro = f"The test split, {counted(predictions.rows, 'row')}. On the dashed diagonal a prediction is exact."
     if is_density(predictions.rows):
         intro += " The darker, the more rows lie there."
     if len(predictions.numbers) > MOST_TARGETS:
@@ -286,7 +286,7 @@ def _regression(predictions: Predictions, result: RunResult) -> PredictionSectio
 def _labels(predictions: Predictions, result: RunResult) -> PredictionSection:
     figures, legend = detection_figures(predictions.numbers)
     many = len(predictions.numbers)
-    intro = f"The test split, {count(predictions.rows, 'row')}, at every threshold of the predicted probability."
+    intro = f"The test split, {counted(predictions.rows, 'row')}, at every threshold of the predicted probability."
     if many > MOST_LABELS:
         intro += f" The first {MOST_LABELS} of {many} labels are drawn."
     if many == 1:
@@ -306,7 +306,7 @@ def _at_one_half(true: Floats, probability: Floats, classes: list[str]) -> Figur
 def _classes(predictions: Predictions, result: RunResult) -> PredictionSection:
     ((true, predicted), *_) = predictions.classes.values()
     names, counts = confusion(true, predicted, result.classes, MOST_CLASSES)
-    intro = f"The test split, {count(predictions.rows, 'row')}: which class was taken for which."
+    intro = f"The test split, {counted(predictions.rows, 'row')}: which class was taken for which."
     if len(set(true) | set(result.classes)) > MOST_CLASSES:
         intro += f" The {MOST_CLASSES} most frequent classes are shown."
     figure = confusion_figure(names, counts)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pointset.reports.charts import Axis, add, drawing, finished
 from pointset.runs.recipe import DatasetChoice, Expected, ModelChoice, Recipe, Schedule
 from pointset.runs.records import RunRecord, RunResult
-from pointset.text import capitalised, count, higher_is_better, listed, metric_name, number, with_spread
+from pointset.text import capitalised, counted, higher_is_better, listed, metric_name, number, with_spread
 
 _PRESETS = {
     "pst": "the Point Set Transformer (PST)",
@@ -73,7 +73,7 @@ def _data(dataset: DatasetChoice, result: RunResult | None) -> str:
 
 def _model(model: ModelChoice, result: RunResult | None) -> str:
     name = model_words(model.preset)
-    size = f"{count(model.layers, 'layer')} of {count(model.dim, 'channel')}"
+    size = f"{counted(model.layers, 'layer')} of {counted(model.dim, 'channel')}"
     text = f"{capitalised(name)} with {size}"
     if result is not None and result.parameters:
         text += f", {result.parameters:,} parameters"
@@ -94,7 +94,7 @@ def _optimiser(recipe: Recipe, result: RunResult | None) -> str:
     if optimizer.clip is not None:
         text[0] += f", gradients clipped at norm {number(optimizer.clip)}"
     if trainer.batch_size:
-        text.append(f"Batches of {count(trainer.batch_size, 'graph')}")
+        text.append(f"Batches of {counted(trainer.batch_size, 'graph')}")
     if trainer.ema is not None:
         text.append(f"The weights are a moving average with decay {number(trainer.ema)}")
     if trainer.precision != "32":
@@ -115,7 +115,7 @@ def _schedule(schedule: Schedule, epochs: int | None) -> str:
         else "stays as it is",
     }
     steps.append(shapes.get(schedule.shape, f"follows the shape {schedule.shape}"))
-    total = f"{count(epochs, 'epoch')}. " if epochs else ""
+    total = f"{counted(epochs, 'epoch')}. " if epochs else ""
     return f"{total}The learning rate {', '.join(steps)}."
 
 
@@ -128,7 +128,7 @@ def _choice(recipe: Recipe, result: RunResult | None, metric: str | None) -> str
     if result is not None and result.stopped_early:
         text += f"; training stopped early, after epoch {result.epochs}"
     if recipe.trainer.patience is not None:
-        text += f"; training stops after {count(recipe.trainer.patience, 'epoch')} without a better one"
+        text += f"; training stops after {counted(recipe.trainer.patience, 'epoch')} without a better one"
     return f"{text}."
 
 

@@ -15,12 +15,12 @@ from pointset.reports.recipe_sentences import Verdict, model_words, recipe_notes
 from pointset.runs.recipe import Expected
 from pointset.runs.records import RunRecord, RunResult
 from pointset.text import (
+    byte_size,
     capitalised,
-    count,
+    counted,
     duration,
     higher_is_better,
     listed,
-    memory,
     metric_meaning,
     metric_name,
     number,
@@ -50,7 +50,7 @@ def timings(run: RunRecord) -> list[tuple[str, str]]:
         facts.append(("graphs a second, training", number(float(np.nanmedian(speeds)))))
     if result is not None:
         if result.peak_memory_bytes is not None:
-            facts.append(("most memory in use", memory(result.peak_memory_bytes)))
+            facts.append(("most memory in use", byte_size(result.peak_memory_bytes)))
         if result.parameters is not None:
             facts.append(("parameters", f"{result.parameters:,}"))
         if result.epochs is not None:
@@ -107,7 +107,7 @@ def _plain(name: str, value: Any) -> str:
     if isinstance(value, list):
         return " ".join(shlex.quote(str(part)) for part in value)
     if name.endswith("_bytes") and isinstance(value, int | float):
-        return memory(value)
+        return byte_size(value)
     return str(value)
 
 
@@ -139,7 +139,7 @@ def lead(run: RunRecord) -> str:
         return f"{model} learned from {data} to {_what(result)}. There is no test score: {why}."
     meaning = f" ({metric_meaning(metric)})" if metric_meaning(metric) else ""
     size = result.split_sizes.get("test")
-    where = f"On {count(size, 'test graph')} it has never seen" if size else "On the test split"
+    where = f"On {counted(size, 'test graph')} it has never seen" if size else "On the test split"
     score = f"its {metric_name(metric)}{meaning} is {_with_unit(result, metric)}"
     return f"{model} learned from {data} to {_what(result)}. {where}, {score}."
 
@@ -183,7 +183,7 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
         size = f"{run.recipe.model.layers} × {run.recipe.model.dim} channels"
         found.append(Tile("parameters", f"{result.parameters:,}", size))
     if result.seconds is not None:
-        peak = f"{memory(result.peak_memory_bytes)} memory" if result.peak_memory_bytes else ""
+        peak = f"{byte_size(result.peak_memory_bytes)} memory" if result.peak_memory_bytes else ""
         found.append(Tile("time", duration(result.seconds), peak))
     return found
 
@@ -202,7 +202,7 @@ def _what(result: RunResult) -> str:
     """``predict gap for each graph``."""
     targets = list(result.per_target) or list(result.units)
     if result.is_multi_class:
-        return f"tell {count(len(result.classes), 'class')} of {result.level}s apart"
+        return f"tell {counted(len(result.classes), 'class')} of {result.level}s apart"
     if not targets or len(targets) > 3:
         many = f"{len(targets)} {'numbers' if result.is_regression else 'labels'}" if targets else "the target"
         return f"predict {many} for each {result.level}"

@@ -14,7 +14,7 @@ from pointset.reports.charts import Axis, Cell, Chart, Figure, Table
 from pointset.reports.pages import check_page_extra, rendered, write_page
 from pointset.reports.pictures import check_picture_file, save_picture
 from pointset.reports.run_page import Tile
-from pointset.text import clipped, count, duration, metric_name, number
+from pointset.text import clipped, counted, duration, metric_name, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -53,8 +53,8 @@ def page_of(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
 def _lead(content: Content, best: Sequence[Content], name: str) -> str:
     counts = [(state, sum(trial["state"] == state for trial in content["trials"])) for state in _STATES]
     told = ", ".join(f"{often} {state}" for state, often in counts if often)
-    keys = count(len(content["ranges"]), "hyperparameter")
-    lead = f"{count(len(content['trials']), 'trial')} over {keys} ({told}). "
+    keys = counted(len(content["ranges"]), "hyperparameter")
+    lead = f"{counted(len(content['trials']), 'trial')} over {keys} ({told}). "
     if best:
         lead += f"The best validation {name} is {number(best[0]['value'])}, of trial {best[0]['number']}. "
     return lead + "The test split was never looked at: best.yaml is to be trained, and tested once."
@@ -67,7 +67,7 @@ def _tiles(content: Content, best: Sequence[Content], name: str) -> list[Tile]:
         first = next((trial for trial in content["trials"] if trial["number"] == 0), None)
         if first is not None and first["state"] == "complete":
             tiles.append(Tile("the recipe's own values", number(first["value"]), "trial 0"))
-    tiles.append(Tile("trials", f"{len(content['trials']):,}", f"{count(content['epochs'], 'epoch')} at most"))
+    tiles.append(Tile("trials", f"{len(content['trials']):,}", f"{counted(content['epochs'], 'epoch')} at most"))
     seconds = [trial["seconds"] for trial in content["trials"] if trial["seconds"] is not None]
     if seconds:
         tiles.append(Tile("training time", duration(sum(seconds)), "all trials together"))
@@ -85,7 +85,7 @@ def _chart(content: Content, key: str, name: str) -> Figure | None:
     room = (high / low) ** 0.04 if log else 0.04 * (high - low)
     ends = (low / room, high * room) if log else (low - room, high + room)
     x = Axis(*ends, log=log, whole=content["ranges"][key]["whole"])
-    chart = Chart(x, y, f"Validation {name} against {key} of {count(len(points), 'trial')}")
+    chart = Chart(x, y, f"Validation {name} against {key} of {counted(len(points), 'trial')}")
     for state, style in (("pruned", "c7 faint"), ("complete", "c0")):
         chart.dots([value for value, _ in found[state]], [score for _, score in found[state]], style)
     if content["best"]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pointset.reports.page import HEAD, MARGIN, SMALL, TEXT, Page, width_of
 from pointset.reports.style import FAINT, HAIRLINE, INK, NEGATIVE, PAPER, POSITIVE, QUIET
-from pointset.text import count, metric_name, number
+from pointset.text import counted, metric_name, number
 
 _WIDE, _HIGH, _LEFT, _BELOW = 7.6, 4.9, 0.75, 0.95  # inches: the page, room for the ticks, room for axis and key
 _LOG_FROM = 20.0  # ratio of the largest to the smallest score from which the scale is logarithmic
@@ -29,7 +29,7 @@ def compose_history(content: Mapping[str, Any]) -> Figure:
     trials: Sequence[Trial] = content["trials"]
     up, name = bool(content["higher_is_better"]), metric_name(content["metric"])
     page = Page(_WIDE, _HIGH)
-    page.head(f"{content['recipe']}: {count(len(trials), 'trial')}", _subtitle(content, name))
+    page.head(f"{content['recipe']}: {counted(len(trials), 'trial')}", _subtitle(content, name))
     place = (MARGIN + _LEFT, HEAD + 0.1, _WIDE - 2 * MARGIN - _LEFT, _HIGH - HEAD - 0.1 - _BELOW - MARGIN)
     axes = page.axes(*place)
     done, pruned = _points(trials, "complete"), _points(trials, "pruned")
@@ -134,4 +134,4 @@ def compose_importance(content: Mapping[str, Any]) -> Figure:
 
 def _subtitle_importance(content: Mapping[str, Any]) -> str:
     done = sum(trial["state"] == "complete" for trial in content["trials"])
-    return f"How unlike all values those of the best quarter are (PED-ANOVA), of {count(done, 'complete trial')}"
+    return f"How unlike all values those of the best quarter are (PED-ANOVA), of {counted(done, 'complete trial')}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pointset.errors import MissingExtraError, SpecError, did_you_mean
 from pointset.progress import seconds_left
+from pointset.text import clock, counted, log_number, short_clock, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -212,10 +213,10 @@ def _length(texts: Sequence[str]) -> int:
 
 def title(plan: Plan) -> str:
     """``training own: 300 epochs of 10,000 graphs, 472,312 parameters; best epoch by mae``."""
-    epochs = f"{plan.epochs:,} epoch{'s' if plan.epochs != 1 else ''} of {plan.graphs:,} graphs"
+    epochs = f"{counted(plan.epochs, 'epoch')} of {counted(plan.graphs, 'graph')}"
     begun = f"; going on after epoch {plan.first_epoch:,}" if plan.first_epoch else ""
     chosen = f"; best epoch by {plan.metric.replace('_', ' ')}"
-    return printable(f"training {plan.name}: {epochs}, {plan.parameters:,} parameters{chosen}{begun}")
+    return visible(f"training {plan.name}: {epochs}, {plan.parameters:,} parameters{chosen}{begun}")
 
 
 def epoch_piece(epoch: int, plan: Plan) -> Piece:
@@ -231,17 +232,17 @@ def score_pieces(row: EpochRow | None, plan: Plan) -> list[Piece]:
     name = plan.metric.replace("_", " ")
     pieces = []
     if plan.metric in row.val:
-        value = number(row.val[plan.metric])
+        value = log_number(row.val[plan.metric])
         pieces.append(Piece("val", (f"val {name} {value}", f"val {value}", "")))
     if not math.isnan(row.best_value):
-        best = f"best {number(row.best_value)}"
+        best = f"best {log_number(row.best_value)}"
         pieces.append(Piece("best", (f"{best} (epoch {row.best_epoch})", f"{best} ({row.best_epoch})", best, "")))
     return pieces
 
 
 def loss_piece(loss: float | None) -> Piece:
     """``loss 0.1234``."""
-    return Piece("loss", ("",) if loss is None else (f"loss {number(loss)}", ""))
+    return Piece("loss", ("",) if loss is None else (f"loss {log_number(loss)}", ""))
 
 
 def speed_piece(graphs_per_second: float | None) -> Piece:
@@ -256,34 +257,7 @@ def time_piece(left: int | None, elapsed: float) -> Piece:
     """``3:12 left``; ``in 12:40`` where nothing is left to do; empty where it is not known."""
     if left is None:
         return Piece("left", ("",))
-    return Piece(
-        "left", (f"{duration(left)} left" if left else f"in {duration(elapsed)}", short_duration(left or elapsed))
-    )
-
-
-def number(value: float) -> str:
-    """Four digits that count: ``0.2340``, ``12.34``, ``1.234e-05``."""
-    if value and not 1e-4 <= abs(value) < 1e5:
-        return f"{value:.3e}"
-    return f"{value:#.4g}".rstrip(".") if abs(value) < 1e3 else f"{value:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """``0:07``, ``3:12``, ``26:04:59``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def short_duration(seconds: float) -> str:
-    """``3:12``, but ``26h05``: nobody waits for those seconds."""
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours}h{minutes:02}" if hours else duration(seconds)
-
-
-def printable(text: str) -> str:
-    """Without control characters but line ends: names come from files, and must not steer the terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+    return Piece("left", (f"{clock(left)} left" if left else f"in {clock(elapsed)}", short_clock(left or elapsed)))
 
 
 # One line that moves, on stderr (:class:`Bar`).
@@ -349,7 +323,7 @@ class Bar:
         from rich.console import Console
 
         console = self._live.console if self._live else self._console or Console(stderr=True)
-        console.print(printable(message), markup=False, highlight=False, soft_wrap=True)
+        console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         if self._live is not None:
@@ -392,7 +366,7 @@ def _mark_pieces(session: Session, row: EpochRow) -> list[Piece]:
         epoch_piece(row.epoch, session.plan),
         loss_piece(row.train_loss),
         *score_pieces(row, session.plan),
-        Piece("left", (f"after {duration(session.elapsed)}", short_duration(session.elapsed))),
+        Piece("left", (f"after {clock(session.elapsed)}", short_clock(session.elapsed))),
     ]
 
 
@@ -444,7 +418,7 @@ class Plain:
             self._write_state(row.epoch, "", row)
 
     def say(self, message: str) -> None:
-        self._write(printable(message))
+        self._write(visible(message))
 
     def end(self) -> None:
         if self._session is None:

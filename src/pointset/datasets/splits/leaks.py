@@ -17,6 +17,7 @@ from pointset.datasets.splits.parts import Split, check_split
 from pointset.points.graphs import Graph, GraphArrays, Integers
 from pointset.points.same_graph import Coloured, match_by_components
 from pointset.progress import track
+from pointset.text import counted, percent
 
 # What the check for leaks found (:class:`LeakReport`).
 
@@ -75,8 +76,8 @@ class LeakReport:
         if len(self.undecided):
             shown = ", ".join(f"{index:,}" for index in self.undecided[:3])
             sentences.append(
-                f"{_graphs(len(self.undecided))} could be the same as another but too large or too symmetric to "
-                f"compare in full (e.g. graph {shown}); ask pointset.is_same_graph about those that matter."
+                f"{counted(len(self.undecided), 'graph')} could be the same as another but too large or too symmetric "
+                f"to compare in full (e.g. graph {shown}); ask pointset.is_same_graph about those that matter."
             )
         return " ".join(sentences)
 
@@ -96,15 +97,6 @@ class LeakReport:
             f"{'; '.join(clauses)}. Scores on them measure memory, not learning: take them out of the part that is "
             "scored or of the part that is learned from, or remove copies before splitting."
         )
-
-
-def percent(share: float) -> str:
-    """``12.5 %``; what is more than nothing is never ``0.0 %``."""
-    return "< 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
-
-
-def _graphs(count: int) -> str:
-    return "1 graph" if count == 1 else f"{count:,} graphs"
 
 
 # Graphs of one group, their features as numbers that are equal where the features are (:class:`LabelledGraph`).

@@ -33,7 +33,7 @@ from pointset.paper.tables.sheet import (
 )
 from pointset.reports.pages import rendered
 from pointset.reports.run_page import Tile
-from pointset.text import count
+from pointset.text import counted
 
 # A table as Markdown (:func:`markdown_section`), and its parts for other pages (:func:`markdown_table`).
 
@@ -301,7 +301,7 @@ def _tiles(result: TableResult) -> list[Tile]:
     row = next((one for one in result.rows if one.source == "ours" and one.cells), None)
     tiles = _score_tiles(row, result) if row is not None else []
     runs = sum(len(one.runs) for one in result.rows if one.source == "ours")
-    tiles.append(Tile("time", total_time(result), f"{count(runs, 'run')} together" if runs else ""))
+    tiles.append(Tile("time", total_time(result), f"{counted(runs, 'run')} together" if runs else ""))
     return [*tiles, Tile("measured", result.date, "" if result.complete else "not complete")]
 
 

@@ -7,13 +7,12 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
-from pointset.text import count, duration, memory, number
+from pointset.text import byte_size, counted, duration, fixed
 
 # A value of a table as it is shown: times its factor, with its digits (:func:`shown`).
 
 
 MISSING = "–"
-_LARGE = 1e9  # from here on fixed digits would only be wide: a model that diverged
 
 
 def rounded(value: float, column: Column) -> float:
@@ -23,11 +22,7 @@ def rounded(value: float, column: Column) -> float:
 
 def shown(value: float | None, column: Column) -> str:
     """``0.063``; a dash where there is none."""
-    if value is None:
-        return MISSING
-    kept = rounded(value, column)
-    text = f"{kept:,.{column.digits}f}" if abs(kept) < _LARGE else number(kept, 3)
-    return text.replace("-", "−")
+    return fixed(None if value is None else value * column.factor, column.digits)
 
 
 def shown_cell(cell: Cell | None, column: Column) -> str:
@@ -241,7 +236,7 @@ def _costs(runs: tuple[RunRecord, ...]) -> list[str]:
         spans(run.epochs for run in runs) or "–",
         spans((run.best_epoch for run in runs), most=1) or "–",
         duration(seconds_of(runs)),
-        memory(max(peaks)) if peaks else "–",
+        byte_size(max(peaks)) if peaks else "–",
     ]
 
 
@@ -281,9 +276,9 @@ def machine_words(machine: Mapping[str, Any]) -> str:
 
 def _machine_word(key: str, value: Any) -> str:
     if key in _NOUNS and isinstance(value, int):
-        return count(value, _NOUNS[key])
+        return counted(value, _NOUNS[key])
     if key in _MEMORY and isinstance(value, (int, float)):
-        return f"{memory(value)} memory"
+        return f"{byte_size(value)} memory"
     return str(value) if key in _PLAIN else f"{key.replace('_', ' ')} {value}"
 
 
