@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pointset.baselines.catalogue import PEERS
 from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
 from pointset.paper import comparison as comparing
@@ -23,6 +22,7 @@ from pointset.paper.comparison import (
     read_comparison,
 )
 from pointset.paper.processes import in_words
+from pointset.registry import is_baseline, preset_names
 from pointset.reports.comparison_pictures import compose_comparison
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
@@ -37,13 +37,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Card]:
     return recipe, load_data(recipe, progress=False).card
 
 
-@pytest.mark.parametrize("model", ["pst", "psds", *PEERS])
+@pytest.mark.parametrize("model", ["pst", "psds", *preset_names("baseline")])
 def test_every_model_has_a_width_with_so_many_parameters(model: str, small: tuple[Recipe, Card]) -> None:
     recipe, card = changed(small[0], model__noise=0.1), small[1]
     found = matched(recipe, model, 20_000, card)
     assert abs(count_parameters(found, card) - 20_000) <= 0.15 * 20_000
     assert (found.model.preset, found.model.layers) == (model, 2)
-    assert found.model.noise == (0.0 if model in PEERS else 0.1)
+    assert found.model.noise == (0.0 if is_baseline(model) else 0.1)
     assert (found.dataset, found.trainer, found.optimizer, found.seed) == (
         *(recipe.dataset, recipe.trainer, recipe.optimizer, recipe.seed),
     )

@@ -11,11 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pointset.baselines.catalogue import model_names
 from pointset.cli.compare import compare
 from pointset.paper import comparison as comparing
 from pointset.paper import cost
 from pointset.paper.cost import Cost
+from pointset.registry import preset_names
 from pointset.runs.recipe import Recipe
 from pointset.training.run import train
 from tests import command_line
@@ -93,4 +93,4 @@ def test_what_cannot_be_is_said_before_any_work(recipe_file: Path, words: list[s
 
 def test_the_models_are_listed() -> None:
     code, said = invoke("--list")
-    assert code == 0 and all(name in said for name in model_names())
+    assert code == 0 and all(name in said for name in preset_names())

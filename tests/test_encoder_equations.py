@@ -18,7 +18,6 @@ import pointset
 from pointset import PointModel
 from pointset.encoders.coordinates import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
 from pointset.encoders.layers import MLP, AffineChannelNorm, ChannelLinear, PairMLP, PointState, Pooling, pooled
-from pointset.encoders.presets import PRESETS
 from pointset.encoders.psds import PSDS, PSDSLayer
 from pointset.encoders.pst import (
     PST,
@@ -31,6 +30,7 @@ from pointset.encoders.pst import (
     SummingPST,
     SummingPSTLayer,
 )
+from pointset.registry import preset_names
 from tests import loop_references as loops
 from tests.loop_references import Array, Function, Points
 
@@ -357,7 +357,7 @@ def model_by_loops(model: Any, data: Data, name: str, pooling: str | None) -> Ar
 
 @pytest.mark.parametrize("features", ["categories", "reals", "none"])
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", preset_names("paper"))
 def test_whole_model(name: str, level: Any, features: str) -> None:
     torch.manual_seed(0)
     graphs = [example(seed, edges, features == "reals") for seed, edges in enumerate(EXAMPLE_EDGES)]

@@ -21,8 +21,8 @@ from torch_geometric.data import Batch, Data
 
 import pointset
 from pointset import Categories, PointModel, PointSet, Reals
-from pointset.encoders.presets import PRESETS
 from pointset.errors import GraphError, SpecError
+from pointset.registry import PRESETS, preset_names
 from pointset.testing import assert_invariant, reordered_nodes
 from tests.graph_strategies import (
     EDGE_CATEGORIES,
@@ -69,9 +69,9 @@ def converted(graphs: Callable[[], list[Data]], matrix: str) -> tuple[PointSet, 
 
 
 LEVELS: tuple[Level, ...] = ("graph", "node")
-VARIANTS = [Variant(*parts) for parts in itertools.product(PRESETS, LEVELS, (False, True))]
+VARIANTS = [Variant(*parts) for parts in itertools.product(preset_names("paper"), LEVELS, (False, True))]
 FEW_VARIANTS = [variant for variant in VARIANTS if variant.features == (variant.level == "node")]
-PRESETS_ONLY = [Variant(name, "graph", True) for name in PRESETS]
+PRESETS_ONLY = [Variant(name, "graph", True) for name in preset_names("paper")]
 each_variant = pytest.mark.parametrize("variant", VARIANTS, ids=str)
 few_variants = pytest.mark.parametrize("variant", FEW_VARIANTS, ids=str)
 each_preset = pytest.mark.parametrize("variant", PRESETS_ONLY, ids=str)
@@ -205,7 +205,7 @@ class TestContract:
             assert all(bool(gradient.isfinite().all()) for gradient in found.values())
 
     @pytest.mark.parametrize("level", ["graph", "node"])
-    @pytest.mark.parametrize("preset", PRESETS)
+    @pytest.mark.parametrize("preset", preset_names("paper"))
     def test_overfits_eight_graphs(self, preset: str, level: Level) -> None:
         variant = Variant(preset, level, True)
         model, points = variant.model(torch.float32), variant.points(asymmetric_data)
@@ -264,7 +264,7 @@ class TestContract:
             assert torch.equal(group.eigenvectors, old.eigenvectors)
             assert torch.equal(group.eigenvalues, old.eigenvalues)
 
-    @pytest.mark.parametrize("preset", PRESETS)
+    @pytest.mark.parametrize("preset", preset_names("paper"))
     def test_node_outputs_follow_the_nodes(self, preset: str) -> None:
         variant = Variant(preset, "node", True)
         model, points = variant.model(), variant.points(asymmetric_data)[0]
@@ -281,7 +281,7 @@ class TestContract:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", preset_names("paper"))
 def test_overfits_eight_graphs_by_their_structure_alone(preset: str, level: Level) -> None:
     """No features: graphs, and nodes, differ only in where they stand."""
     variant = Variant(preset, level, False)

@@ -10,7 +10,7 @@ import torch
 
 import pointset
 from pointset.encoders import model as execution
-from pointset.encoders.presets import PRESETS
+from pointset.registry import PRESETS, preset_names
 
 GRAPHS = [nx.cycle_graph(5), nx.path_graph(7), nx.petersen_graph()]
 
@@ -22,7 +22,7 @@ def test_autocast_is_refused_where_it_is_slower(monkeypatch: pytest.MonkeyPatch)
         model(GRAPHS)
 
 
-@pytest.mark.parametrize("preset", [name for name in PRESETS if PRESETS[name].distances is None])
+@pytest.mark.parametrize("preset", [name for name in preset_names("paper") if not PRESETS[name].uses_positions])
 def test_autocast_works_where_the_machine_can(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "has_bfloat16_products", lambda: True)
     torch.manual_seed(0)
@@ -45,7 +45,7 @@ def test_a_compiled_model_runs_as_written() -> None:
     assert time.perf_counter() - start < 30  # compiling for three sizes takes minutes
 
 
-@pytest.mark.parametrize("preset", [name for name in PRESETS if PRESETS[name].distances is None])
+@pytest.mark.parametrize("preset", [name for name in preset_names("paper") if not PRESETS[name].uses_positions])
 def test_large_weights_do_not_overflow(preset: str) -> None:
     """A layer is cubic in its vectors: without a bound on their lengths six layers would leave float32."""
     torch.manual_seed(0)

@@ -23,13 +23,13 @@ from pointset.datasets.counting import SUBSTRUCTURES, count_many
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.loading import benchmark_named
 from pointset.datasets.table import GraphTable
-from pointset.encoders.presets import PRESETS
 from pointset.errors import MissingDataError, SpecError
 from pointset.paper.trained_counting import bare, count_errors, count_fresh, counting_families, mixed_graphs
 from pointset.paper.trained_distances import CLASSES, joined, measure_distances, pair_features, probe, truths_of
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.prediction.evaluation import evaluate
 from pointset.prediction.predictor import Predictor, load
+from pointset.registry import preset_names
 from pointset.runs.recipe import Recipe
 from pointset.training.bundle import write_bundle
 from pointset.training.run import train
@@ -240,7 +240,7 @@ class TestDistances:
         assert guessing["resistance_r2"] < 0.05
         assert guessing["accuracy"] < 0.05 + float((test.path == fit.path.mode().values).double().mean())
 
-    @pytest.mark.parametrize("preset", sorted(PRESETS))
+    @pytest.mark.parametrize("preset", sorted(preset_names("paper")))
     def test_every_preset_can_be_read_and_a_pair_has_no_order(self, preset: str) -> None:
         graph = nx.barbell_graph(4, 2)
         edges = torch.tensor([[u, v] for a, b in graph.edges for u, v in ((a, b), (b, a))]).T

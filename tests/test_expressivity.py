@@ -26,13 +26,13 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset import PointModel
-from pointset.encoders.presets import PRESETS
 from pointset.paper.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
+from pointset.registry import PRESETS, preset_names
 from tests.graph_strategies import binary_adjacency, relabelled, with_features
 
 SEPARATED, SAME = 1e-6, 1e-10
 SEEDS = range(3)
-WITHOUT_POSITIONS = [name for name in PRESETS if PRESETS[name].distances is None]
+WITHOUT_POSITIONS = [name for name in preset_names("paper") if not PRESETS[name].uses_positions]
 LEARNED = [name for name in WITHOUT_POSITIONS if name not in ("pst-gc", "pst-sum")]  # coordinates with f(Λ), not √Λ
 
 

@@ -8,10 +8,10 @@ import torch
 
 import pointset
 from pointset.encoders.layers import size_scale
-from pointset.encoders.presets import PRESETS
+from pointset.registry import PRESETS, preset_names
 
 
-@pytest.mark.parametrize("preset", [name for name in PRESETS if PRESETS[name].distances is None])
+@pytest.mark.parametrize("preset", [name for name in preset_names("paper") if not PRESETS[name].uses_positions])
 def test_readings_have_the_right_shapes_and_leave_no_trace(preset: str) -> None:
     torch.manual_seed(0)
     model = pointset.PointModel.from_preset(preset, dim=8, layers=3, out=2)

@@ -15,11 +15,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointset.baselines.catalogue import model_names
 from pointset.datasets.card import Card, Metric
 from pointset.datasets.loading import benchmark_named
 from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
+from pointset.registry import preset_names
 from pointset.runs.recipe import MetricName, Preset, Recipe, check_ready, expectation, is_group, known_keys
 from pointset.runs.recipe_files import read_recipe, read_value, recipe_names, written
 from pointset.training.optim import check_schedule
@@ -135,7 +135,7 @@ def test_models_of_psds_differ_in_the_preset_only() -> None:
 
 
 def test_names_that_need_torch_are_those_of_the_encoders_and_datasets() -> None:
-    assert get_args(Preset) == tuple(model_names())
+    assert get_args(Preset) == tuple(preset_names())
     assert {metric.value for metric in Metric} <= set(get_args(MetricName))
 
 
@@ -372,7 +372,7 @@ def recipe_values(draw: st.DrawFn) -> dict[str, Any]:
             "targets": draw(st.none() | st.lists(words, min_size=1, max_size=4)),
             "options": draw(st.dictionaries(st.text(max_size=5), plain, max_size=3)),
         },
-        "model": {"preset": draw(st.sampled_from(model_names())), "noise": draw(numbers)},
+        "model": {"preset": draw(st.sampled_from(preset_names())), "noise": draw(numbers)},
         "optimizer": {"lr": draw(numbers.filter(bool)), "clip": draw(st.none() | numbers.filter(bool))},
         "trainer": {"epochs": draw(st.integers(1)), "batch_size": draw(st.integers(1))},
         "metric": draw(st.none() | st.sampled_from(get_args(MetricName))),

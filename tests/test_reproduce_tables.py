@@ -13,7 +13,6 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from pointset.baselines.catalogue import PEERS
 from pointset.cli import reproduce as reproduce_cli
 from pointset.datasets.loading import benchmark_named
 from pointset.errors import PointsetError, SpecError
@@ -23,6 +22,7 @@ from pointset.paper.tables.formats import read_table
 from pointset.paper.tables.plan import Choice, card_of, parameters_of, planned, rows_of
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import PrintedRow, TableSpec, printed_cell, table_named, table_names
+from pointset.registry import is_baseline
 from pointset.runs.recipe import Recipe, check_ready
 from pointset.runs.recipe_files import read_recipe, recipe_names
 from pointset.training.metrics import check_metric
@@ -118,7 +118,7 @@ def test_models_are_of_one_size_and_see_bonds_as_their_authors_do(name: str, bud
     sizes = {run.row.name: parameters_of(run.recipe) for run in plan.runs}
     assert all(size == pytest.approx(sizes["pst"], rel=0.15) and size < 500_000 for size in sizes.values())
     for run in plan.runs:
-        as_features = run.recipe.model.preset in PEERS or run.row.name.endswith("-bonds")
+        as_features = is_baseline(run.recipe.model.preset) or run.row.name.endswith("-bonds")
         assert (run.recipe.dataset.weighted_edges is None) == as_features
     if name == "zinc":
         presets = {run.row.name: run.recipe.model.preset for run in plan.runs}

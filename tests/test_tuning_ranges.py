@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointset.baselines.catalogue import PEERS, model_names
 from pointset.errors import SpecError
+from pointset.registry import is_baseline, preset_names
 from pointset.runs.recipe import Recipe
 from pointset.training.optim import check_schedule
 from pointset.tuning.ranges import PAPER_RANGES, Range, read_range, search_space, value_at
@@ -39,10 +39,10 @@ def test_by_default_the_papers_seven_hyperparameters_are_searched() -> None:
 
 
 def test_noise_is_searched_only_for_models_that_have_coordinates() -> None:
-    for name in model_names():
+    for name in preset_names():
         space = search_space(long_recipe(model__preset=name))
-        assert ("model.noise" in space.ranges) == (name not in PEERS)
-        assert name not in PEERS or space.notes == (
+        assert ("model.noise" in space.ranges) == (not is_baseline(name))
+        assert not is_baseline(name) or space.notes == (
             f"model.noise is not searched: {name} has no coordinates to add it to",
         )
 

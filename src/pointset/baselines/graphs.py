@@ -44,6 +44,7 @@ def return_probabilities(adjacency: Tensor, steps: int) -> Tensor:
     return torch.stack(probabilities[:steps])
 
 
+WALK_STEPS = 16  # of the return probabilities
 # Of max|λ|: far above the rounding of points in float32 (which a model in float64 may be given), about 1e-7, and far
 # below a weight of 1.
 _ROUNDING = 1e-5
@@ -85,14 +86,13 @@ class EdgeList(nn.Module):
         function: not used: there are no coordinates.
         pairs: embeds edge features; None: there are none.
         noise: not used: it is on coordinates.
-        walk_steps: K, of the return probabilities; 0: none.
     """
 
-    def __init__(
-        self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0, walk_steps: int = 0
-    ):
+    walk_steps = 0  # K, of the return probabilities; 0: none
+
+    def __init__(self, function: nn.Module | None = None, pairs: PairWeights | None = None, *, noise: float = 0.0):
         super().__init__()
-        self.pairs, self.walk_steps = pairs, walk_steps
+        self.pairs = pairs
 
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> GroupEdges:
         """Group → its edges."""
@@ -111,6 +111,12 @@ class EdgeList(nn.Module):
     def extra_repr(self) -> str:
         """Shown by print(model)."""
         return f"walk_steps={self.walk_steps}" if self.walk_steps else ""
+
+
+class EdgeListAndWalks(EdgeList):
+    """A group's edges, and the return probabilities of random walks."""
+
+    walk_steps = WALK_STEPS
 
 
 class SparseGraphs(NamedTuple):

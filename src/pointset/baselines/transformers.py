@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, relu, scaled_dot_product_attention
 
 from pointset.baselines.graphs import (
+    WALK_STEPS,
     SparseGraphs,
     hop_distances,
     mean_of_incident_edges,
@@ -261,7 +262,6 @@ class Graphormer(BatchEncoder):
 # GPS, a general, powerful, scalable graph transformer (Rampášek et al., 2022): message passing and attention.
 
 
-WALK_STEPS = 16  # of the return probabilities
 _MOST_HEADS = 4
 
 

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 def show_models() -> None:
     """Every model with what it is."""
-    from pointset.baselines.catalogue import PEERS, model_names, model_preset
+    from pointset.registry import PRESETS
 
     console = output_console()
     table = plain_table(console)
     for heading in ("model", "", "what it is"):
         table.add_column(heading)
-    for name in model_names():
-        table.add_row(name, "peer" if name in PEERS else "paper", printable(model_preset(name).summary))
+    for name, preset in PRESETS.items():
+        table.add_row(name, preset.kind, printable(preset.summary))
     console.print(table)
 
 

@@ -15,11 +15,11 @@ from torch.utils.checkpoint import checkpoint
 from pointset.encoders.batch import PointBatch, PointGroup, collate
 from pointset.encoders.coordinates import Coordinates, NodeScalars
 from pointset.encoders.layers import AttentionMap, BatchEncoder, Level, PointState, Pooling, Readout, size_scale
-from pointset.encoders.presets import Preset, preset_named
 from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
+from pointset.registry import load_part, preset_named
 from pointset.specs import Spec, read_spec
 
 # A model in a table: its parts, what goes in and out, and how many parameters each has.
@@ -141,7 +141,7 @@ def inspect(model: nn.Module, points: Any) -> Inspection:
         return lambda _module, _arguments, output: seen[name].append(output.detach()[:, 0])
 
     if not has_coordinates(model):
-        raise SpecError("the model has no coordinates to look at; expected one of the paper's variants, not a peer")
+        raise SpecError("the model has no coordinates to look at; expected one of the paper's variants, not a baseline")
     hooks = []
     for part in model.modules():
         if isinstance(part, Coordinates):
@@ -263,11 +263,11 @@ class PointModel(nn.Module):
         pooling: Pooling = "mean",
         noise: float = 0.0,
     ) -> PointModel:
-        """A variant of the paper by name.
+        """A variant of the paper, or a baseline, by name.
 
         Args:
-            name: ``pst``, ``pst-released``, ``pst-gc``, ``pst-sum``, ``pst-count``, ``pst-onelayer``, ``pst-adj``,
-                ``pst-normadj``, ``pst-star``, ``pst-released-star`` or ``psds``.
+            name: one of :data:`pointset.registry.PRESETS`, such as ``pst``, ``psds`` or ``gin``; ``pointset compare
+                --list`` shows them all.
             node: node features: ``Categories(28)`` (or 28), ``Categories(119, 5)`` (or (119, 5)), ``Reals(3)``, None.
             edge: edge features, likewise.
             out: number of outputs.
@@ -275,7 +275,10 @@ class PointModel(nn.Module):
             dim: d, the number of channels.
             layers: number of layers.
             pooling: over the points, for level "graph": ``"mean"``, ``"sum"`` or ``"max"``.
-            noise: gn of the paper: Gaussian noise on the coordinates, in training only.
+            noise: gn of the paper: Gaussian noise on the coordinates, in training only; baselines ignore it.
+
+        Raises:
+            SpecError: there is no such preset, or no model of it has this size.
 
         Example:
             >>> import networkx as nx, pointset
@@ -285,19 +288,18 @@ class PointModel(nn.Module):
             torch.Size([2, 2])
         """
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
-        return cls.from_parts(preset_named(name), Settings(name, node, edge, out, level, dim, layers, pooling, noise))
-
-    @classmethod
-    def from_parts(cls, preset: Preset, settings: Settings) -> PointModel:
-        """A model of the parts of a preset, with these settings."""
+        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise)
+        preset = preset_named(name)
         _check(settings)
-        _, node, edge, out, level, dim, layers, pooling, noise = settings
-        weighted = edge is not None or preset.distances is not None
-        pairs = preset.pairs(edge, dim, preset.distances(dim) if preset.distances else None) if weighted else None
+        distances = None if preset.distances is None else load_part(preset.distances)(dim)
+        weighted = edge is not None or distances is not None
+        pairs = load_part(preset.pairs)(edge, dim, distances) if weighted else None
+        scalars = NodeScalars(node, dim)
+        function = None if preset.function is None else load_part(preset.function)(dim)
         model = cls(
-            NodeScalars(node, dim),
-            preset.coordinates(preset.function(dim), pairs, noise=noise),
-            preset.encoder(dim, layers),
+            scalars,
+            load_part(preset.coordinates)(function, pairs, noise=noise),
+            load_part(preset.encoder)(dim, layers),
             Readout(dim, out, level, pooling),
             matrix=preset.matrix,
         )

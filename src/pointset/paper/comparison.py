@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from pointset.baselines.catalogue import PEERS, model_preset
 from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import finite, read_json, write_json
 from pointset.paper.processes import own_processes
+from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
@@ -40,12 +40,12 @@ def matched(recipe: Recipe, model: str, parameters: int, card: Card, *, toleranc
     """The recipe with another model, as wide as it takes to have nearest to ``parameters`` parameters.
 
     All else stays: data, split, loop, loss, metric, number of layers, seed. Where the model is not the recipe's own,
-    the paper's result is left out, as it is not this model's. A peer gets no noise on coordinates, which it has not,
+    the paper's result is left out, as it is not this model's. A baseline gets no noise on coordinates, as it has none,
     and the features of edges as features, not as the weights of a matrix that it does not decompose.
 
     Args:
         recipe: whose data and loop to use.
-        model: a name of :func:`pointset.baselines.catalogue.model_names`.
+        model: a name of :func:`pointset.registry.preset_names`.
         parameters: how many it should have.
         card: of the recipe's data.
         tolerance: how far from it the nearest width may be, as a share of ``parameters``.
@@ -53,7 +53,7 @@ def matched(recipe: Recipe, model: str, parameters: int, card: Card, *, toleranc
     Raises:
         SpecError: there is no such model, or no width is near enough; the message names the nearest.
     """
-    model_preset(model)
+    preset_named(model)
     if isinstance(parameters, bool) or not isinstance(parameters, int) or parameters < 1:
         raise SpecError(f"got parameters={parameters!r}; expected a whole number, at least 1")
     other = with_model(recipe, model)
@@ -74,7 +74,7 @@ def with_model(recipe: Recipe, model: str) -> Recipe:
     changes: dict[str, object] = {"model.preset": model}
     if model != recipe.model.preset:
         changes |= {"name": f"{recipe.name}-{model}", "title": "", "expected": None}
-    if model in PEERS:
+    if is_baseline(model):
         changes |= {"model.noise": 0.0, "dataset.weighted_edges": None}
     return changed(recipe, changes)
 
@@ -162,7 +162,7 @@ def plan(
 
     Args:
         recipe: data, split, loop and metric of all.
-        models: names of :func:`pointset.baselines.catalogue.model_names`, each once.
+        models: names of :func:`pointset.registry.preset_names`, each once.
         parameters: of each model; by default those of the recipe's own.
         tolerance: how far a model may be from it, as a share.
         data_dir: where the data lies.
@@ -175,7 +175,7 @@ def plan(
     if not models:
         raise SpecError("got no models; expected at least one, such as pst")
     for model in models:
-        model_preset(model)
+        preset_named(model)
     if len(set(models)) < len(models):
         raise SpecError(f"got the models {', '.join(models)}; expected each once")
     check_schedule(recipe.schedule, recipe.trainer.epochs)
@@ -349,7 +349,7 @@ def compare(
 
     Args:
         recipe: data, split, loop and metric of all.
-        models: names of :func:`pointset.baselines.catalogue.model_names`.
+        models: names of :func:`pointset.registry.preset_names`.
         run_dir: a new folder, or that of the comparison to resume.
         parameters: of each model; by default those of the recipe's own.
         tolerance: how far a model may be from it, as a share.

@@ -316,7 +316,7 @@ def growth(
     at a time, round by round on the same graphs. One that fails at a size is not tried on larger ones.
 
     Args:
-        models: names of :func:`pointset.baselines.catalogue.model_names`.
+        models: names of :func:`pointset.registry.preset_names`.
         sizes: numbers of nodes.
         parameters: of each model, within 15 %.
         layers: of each model.

@@ -25,16 +25,16 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
-from pointset.baselines.gin import GIN
+from pointset.baselines.message_passing import GINConvolution, sum_at
 from pointset.datasets.benchmarks.brec import EdgeList, GraphPair
 from pointset.encoders.batch import collate
 from pointset.encoders.coordinates import Coordinates
 from pointset.encoders.layers import VectorBound
 from pointset.encoders.model import PointModel
-from pointset.encoders.presets import PRESETS
 from pointset.errors import SpecError, did_you_mean
 from pointset.files import finite
 from pointset.points.convert import to_points_many
+from pointset.registry import PRESETS, preset_names
 
 # The models that are tried on pairs of graphs: how each is built, and what it takes in.
 
@@ -63,7 +63,7 @@ class Contestant:
 def contestant_named(name: str) -> Contestant:
     """``gin`` or a preset of :class:`PointModel` that needs no positions."""
     if name == "gin":
-        return Contestant(GIN, _pyg_batch)
+        return Contestant(PlainGIN, _pyg_batch)
     if name not in trained_names():
         known = trained_names()
         raise SpecError(f"got the model {name!r}; expected one of {', '.join(known)}{did_you_mean(name, known)}")
@@ -76,7 +76,29 @@ def contestant_named(name: str) -> Contestant:
 
 def trained_names() -> list[str]:
     """All models that are trained."""
-    return [*(name for name, preset in PRESETS.items() if preset.distances is None), "gin"]
+    return [*(name for name in preset_names("paper") if not PRESETS[name].uses_positions), "gin"]
+
+
+class PlainGIN(nn.Module):
+    """h_i ← MLP((1 + ε) h_i + Σ_{j ∈ N(i)} h_j) in each layer; h begins as 1, and the graph's row is Σ_i h_i.
+
+    Without norms and residuals, so that its rows are those of the paired test's definition: as strong as 1-WL.
+    """
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__()
+        self.channels = channels
+        self.layers = nn.ModuleList(
+            GINConvolution(nn.Sequential(nn.Linear(inputs, channels), nn.SiLU(), nn.Linear(channels, channels)))
+            for inputs in [1, *[channels] * (layers - 1)]
+        )
+
+    def embed(self, batch: Batch) -> Tensor:
+        """A PyG batch of graphs without features → (graphs, channels)."""
+        h = torch.ones(batch.num_nodes, 1, dtype=next(self.parameters()).dtype)
+        for layer in self.layers:
+            h = layer(h, batch.edge_index)
+        return sum_at(batch.batch, h, batch.num_graphs)
 
 
 @dataclass(frozen=True)

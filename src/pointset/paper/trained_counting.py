@@ -33,7 +33,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pointset.baselines.catalogue import model_preset
 from pointset.datasets.benchmarks.counting import NODES_AND_DEGREES, counting_graphs
 from pointset.datasets.card import Level, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
@@ -47,6 +46,7 @@ from pointset.points.graphs import Flags, GraphArrays, Integers
 from pointset.points.inputs import read_graphs
 from pointset.prediction.predictor import Predictor, load
 from pointset.progress import track
+from pointset.registry import preset_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, load_data
@@ -189,7 +189,7 @@ def needs_features(predictor: Predictor) -> str:
 
 
 def _uses_positions(model: PointModel) -> bool:
-    return model.settings is not None and model_preset(model.settings.preset).distances is not None
+    return model.settings is not None and preset_named(model.settings.preset).uses_positions
 
 
 def learned_from(data: TrainingData) -> GraphArrays:

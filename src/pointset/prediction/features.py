@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pointset.baselines.catalogue import model_preset
 from pointset.datasets.molecules.many import Unreadable, end_at_ctrl_c, main_left_alone, read_chunk
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_of_kind
@@ -25,6 +24,7 @@ from pointset.errors import GraphError, SpecError
 from pointset.machine import cores
 from pointset.points.graphs import Features, Graph, WeightKind
 from pointset.points.point_set import PointSet
+from pointset.registry import preset_named
 from pointset.specs import Categories, Reals, Spec
 from pointset.training.bundle import Bundle
 
@@ -33,7 +33,7 @@ _SPACE = 3
 
 def uses_positions(model: PointModel) -> bool:
     """Whether the model needs pos."""
-    return model.settings is not None and model_preset(model.settings.preset).distances is not None
+    return model.settings is not None and preset_named(model.settings.preset).uses_positions
 
 
 class Needs(NamedTuple):

@@ -6,27 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pointset.registry import preset_title
 from pointset.reports.charts import Axis, add, drawing, finished
 from pointset.runs.recipe import DatasetChoice, Expected, ModelChoice, Recipe, Schedule
 from pointset.runs.records import RunRecord, RunResult
 from pointset.text import capitalised, counted, higher_is_better, listed, metric_name, number, with_spread
 
-_PRESETS = {
-    "pst": "the Point Set Transformer (PST)",
-    "pst-released": "the Point Set Transformer (PST) as its authors released it",
-    "pst-star": "the Point Set Transformer with distances in space (PST*)",
-    "pst-released-star": "the Point Set Transformer with distances in space (PST*) as its authors released it",
-    "psds": "the Point Set DeepSet (PSDS)",
-    "gin": "GIN, or GINE where edges have features (message passing)",
-    "gcn": "GCN (message passing)",
-    "gatedgcn": "GatedGCN (message passing)",
-    "gps": "GPS (message passing and attention)",
-    "transformer": "a transformer with Laplacian encodings",
-    "ppgn": "PPGN (products of pairs)",
-    "nested-gin": "NGNN (a GIN in the neighbourhood of every node)",
-    "id-gnn": "ID-GNN (message passing that knows its root)",
-    "graphormer": "a transformer with distances along paths, after Graphormer",
-}
 _OPTIMISERS = {"adamw": "AdamW", "soap": "SOAP"}
 _LOSSES = {
     "l1": "the mean absolute error (L1)",
@@ -49,11 +34,6 @@ def recipe_sentences(run: RunRecord) -> list[tuple[str, str]]:
     ]
 
 
-def model_words(preset: str) -> str:
-    """``the Point Set Transformer (PST)``."""
-    return _PRESETS.get(preset, f"the Point Set Transformer (variant {preset})")
-
-
 def _data(dataset: DatasetChoice, result: RunResult | None) -> str:
     title = result.dataset.title if result is not None and result.dataset.title else dataset.name or dataset.file
     text = [f"{title or 'Own data'}."]
@@ -72,7 +52,7 @@ def _data(dataset: DatasetChoice, result: RunResult | None) -> str:
 
 
 def _model(model: ModelChoice, result: RunResult | None) -> str:
-    name = model_words(model.preset)
+    name = preset_title(model.preset)
     size = f"{counted(model.layers, 'layer')} of {counted(model.dim, 'channel')}"
     text = f"{capitalised(name)} with {size}"
     if result is not None and result.parameters:

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pointset.registry import preset_title
 from pointset.reports.charts import Cell, Table
 from pointset.reports.examples import attention_figures, error_words, worst_graphs
 from pointset.reports.learning_curves import best_epoch, function_figure, learning_curves
 from pointset.reports.prediction_charts import prediction_section
-from pointset.reports.recipe_sentences import Verdict, model_words, recipe_notes, recipe_sentences, verdict_on
+from pointset.reports.recipe_sentences import Verdict, recipe_notes, recipe_sentences, verdict_on
 from pointset.runs.recipe import Expected
 from pointset.runs.records import RunRecord, RunResult
 from pointset.text import (
@@ -125,7 +126,7 @@ class Tile(NamedTuple):
 
 def lead(run: RunRecord) -> str:
     """One or two sentences."""
-    model = capitalised(model_words(run.recipe.model.preset))
+    model = capitalised(preset_title(run.recipe.model.preset))
     result = run.result
     if result is None:
         done, planned = len(run.epochs.get("epoch", ())), run.recipe.trainer.epochs

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from pointset.errors import SpecError, did_you_mean
+from pointset.registry import preset_names
 
 # All keys of a recipe by path, what each expects in words, and the nearest right one of a wrong one.
 
@@ -191,28 +192,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
-Preset = Literal[  # the names of pointset.baselines.catalogue, which needs torch (a test compares the two)
-    "pst",
-    "pst-released",
-    "pst-gc",
-    "pst-sum",
-    "pst-count",
-    "pst-onelayer",
-    "pst-adj",
-    "pst-normadj",
-    "pst-star",
-    "pst-released-star",
-    "psds",
-    "gin",
-    "gcn",
-    "gatedgcn",
-    "gps",
-    "transformer",
-    "ppgn",
-    "nested-gin",
-    "id-gnn",
-    "graphormer",
-]
+if TYPE_CHECKING:
+    Preset = str
+else:
+    Preset = Literal[tuple(preset_names())]
 MetricName = Literal["mae", "rmse", "r2", "normalised_mae", "roc_auc", "average_precision", "accuracy", "macro_f1"]
 LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
 Text = Annotated[str, StringConstraints(min_length=1)]

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pointset.baselines.catalogue import build
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.molecules.reader import MoleculeReader
@@ -389,7 +388,7 @@ def _model(settings: dict[str, Any], tensors: dict[str, Tensor]) -> PointModel:
     if least > held:  # settings can claim anything: no memory is taken before they are held against what is there
         raise FileFormatError(f"the model claims at least {least:,} weights, and the bundle holds {held:,}")
     with torch.random.fork_rng(devices=[]):  # a new model draws its weights: not from the user's generator
-        model = build(**settings).to(kinds.pop())
+        model = PointModel.from_preset(**settings).to(kinds.pop())
     given, expected = (
         {name: tuple(tensor.shape) for name, tensor in one.items()} for one in (tensors, model.state_dict())
     )

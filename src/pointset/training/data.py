@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pointset.baselines.catalogue import build as build_by_name
-from pointset.baselines.catalogue import model_preset
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, TargetScale
 from pointset.datasets.loading import benchmark_named, load
@@ -26,6 +24,7 @@ from pointset.errors import SpecError
 from pointset.machine import check_fits, training_bytes
 from pointset.points.graphs import Integers
 from pointset.points.point_set import PointSets
+from pointset.registry import preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, check_ready
 from pointset.runs.recipe_files import changed
 from pointset.training.batches import Purpose, stream_seed
@@ -86,7 +85,7 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
             f"{dataset.card.name} has targets so large that their deviation is no number; expected less than 1e150. "
             "Give them in another unit, or their logarithm"
         )
-    points = _with_loss_targets(dataset, scale).points(model_preset(recipe.model.preset).matrix, progress=progress)
+    points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
     return TrainingData(dataset, scale, points)
 
 
@@ -96,7 +95,7 @@ def build_model(recipe: Recipe, card: Card) -> PointModel:
     weighted = recipe.dataset.weighted_edges is not None  # then the features of edges are in the eigenpairs
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(recipe.seed, Purpose.WEIGHTS))
-        model = build_by_name(
+        model = PointModel.from_preset(
             choice.preset,
             node=card.node,
             edge=None if weighted else card.edge,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pointset.errors import SpecError
+from pointset.registry import is_baseline
 from pointset.runs.recipe import Recipe, check_ready, known_keys, shown, takes, unknown_key
 from pointset.runs.recipe_files import changed
 from pointset.training.optim import check_schedule
@@ -162,7 +163,6 @@ def _number(text: str, part: str) -> float:
 
 
 _WARMUP, _COSINE, _NOISE = "schedule.warmup", "schedule.cosine", "model.noise"
-_WITH_COORDINATES = ("pst", "psds")  # how the presets of the paper begin; peers have no coordinates to add noise to
 _NOT_COMPARED = ("name", "title", "expected")  # of the recipe: they change no result
 
 
@@ -220,7 +220,7 @@ def search_space(recipe: Recipe, ranges: Mapping[str, Range | str] | None = None
     notes: list[str] = []
     if recipe.schedule.shape in ("cosine", "constant") and found.pop(_COSINE, None) is not None:
         notes.append(f"{_COSINE} is not searched: schedule.shape={recipe.schedule.shape} has no use for it")
-    if not recipe.model.preset.startswith(_WITH_COORDINATES) and found.pop(_NOISE, None) is not None:
+    if is_baseline(recipe.model.preset) and found.pop(_NOISE, None) is not None:
         notes.append(f"{_NOISE} is not searched: {recipe.model.preset} has no coordinates to add it to")
     found |= _fitting(found, recipe, notes)
     only = {key: one.only for key, one in found.items() if one.only is not None}

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from pointset.baselines.catalogue import model_preset
 from pointset.datasets.card import Card
 from pointset.datasets.loading import benchmark_named
 from pointset.encoders.loader import PointLoader
@@ -23,6 +22,7 @@ from pointset.paper.comparison import count_parameters, matched, with_model
 from pointset.paper.cost import Stopwatch
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import OwnRow, Settings, TableSpec, Task
+from pointset.registry import preset_named
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed, read_recipe
 from pointset.training.batches import training_batches
@@ -325,7 +325,7 @@ class Forecaster:
 
     def _loaded(self, recipe: Recipe) -> TrainingData:
         data = recipe.dataset.model_dump(mode="json") | {"fold": None}
-        key = f"{data} {model_preset(recipe.model.preset).matrix} {recipe.scale_targets}"
+        key = f"{data} {preset_named(recipe.model.preset).matrix} {recipe.scale_targets}"
         if self._data is None or self._data[0] != key:
             self._data = None  # before the next is read
             self._data = key, load_data(recipe, self.data_dir, progress=self.progress)

@@ -1,6 +1,6 @@
-"""How a training step grows with the graphs: PST, PSDS and peers of one size, on random graphs of n nodes.
+"""How a training step grows with the graphs: PST, PSDS and baselines of one size, on random graphs of n nodes.
 
-    python benchmarks/peer_growth.py [--json FILE] [--models …] [--sizes 16 32 64 128 256] [--repeats 3]
+    python benchmarks/baseline_growth.py [--json FILE] [--models …] [--sizes 16 32 64 128 256] [--repeats 3]
 
 Every model is made in a process of its own, with about as many parameters; in each round one after the other trains on
 the same graphs while the others wait. One thread; the time is the processor's. The last columns are the powers of n by

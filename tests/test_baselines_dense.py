@@ -1,4 +1,4 @@
-"""Peers that work on dense graphs: a vanilla transformer, PPGN, NGNN, ID-GNN, Graphormer."""
+"""Baselines that work on dense graphs: a vanilla transformer, PPGN, NGNN, ID-GNN, Graphormer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from torch import Tensor
 
 import pointset
 from pointset import PointModel, PointSet, Reals
-from pointset.baselines.catalogue import build
 from pointset.baselines.graphs import hop_distances, same_component
 from pointset.baselines.pairs import PairNorm
 from pointset.baselines.rooted import HOPS
@@ -35,16 +34,16 @@ from tests.graph_strategies import (
 )
 from tests.small_training import changed, edge_counts, write_graphs
 
-DENSE_PEERS = ("transformer", "ppgn", "nested-gin", "id-gnn", "graphormer")
+DENSE_BASELINES = ("transformer", "ppgn", "nested-gin", "id-gnn", "graphormer")
 FEATURES: dict[str, Any] = {"node": NODE_CATEGORIES, "edge": EDGE_CATEGORIES}
 TWO_TRIANGLES = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
 NO_PATH = 1_000_000
-each_peer = pytest.mark.parametrize("name", DENSE_PEERS)
+each_baseline = pytest.mark.parametrize("name", DENSE_BASELINES)
 
 
 def model_of(name: str, **options: Any) -> PointModel:
     torch.manual_seed(0)
-    return build(name, **{"out": 2, "dim": 12, "layers": 2} | options).double().eval()
+    return PointModel.from_preset(name, **{"out": 2, "dim": 12, "layers": 2} | options).double().eval()
 
 
 def outputs(name: str, graphs: list[Any], **options: Any) -> Tensor:
@@ -77,7 +76,7 @@ def test_far_nodes_of_a_long_path_are_not_taken_for_separate_ones() -> None:
     assert same_component(path).all()
 
 
-@each_peer
+@each_baseline
 @given(adjacency=adjacency_matrices(min_nodes=1, max_nodes=9, weighted=False), seed=st.integers(0, 1000))
 @settings(max_examples=8)
 def test_order_of_nodes_and_of_the_batch_do_not_matter(name: str, adjacency: NDArray[np.float64], seed: int) -> None:
@@ -97,7 +96,7 @@ def test_order_of_nodes_and_of_the_batch_do_not_matter(name: str, adjacency: NDA
     assert_same(together[3 + n : 3 + 2 * n][permutation], alone)
 
 
-@each_peer
+@each_baseline
 def test_features_of_nodes_and_edges_move_with_the_nodes_and_are_read(name: str) -> None:
     graph = with_features(asymmetric_graphs()[0], seed=1)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
@@ -114,7 +113,7 @@ def test_features_of_nodes_and_edges_move_with_the_nodes_and_are_read(name: str)
     torch.testing.assert_close(by_node[6:], by_node[:6][order])
 
 
-@each_peer
+@each_baseline
 @pytest.mark.parametrize("features", [False, True])
 def test_graphs_of_all_sizes_give_finite_outputs_and_gradients(name: str, features: bool) -> None:
     sizes = [nx.empty_graph(0), nx.empty_graph(1), nx.empty_graph(4), nx.path_graph(2), nx.star_graph(70)]
@@ -130,7 +129,7 @@ def test_graphs_of_all_sizes_give_finite_outputs_and_gradients(name: str, featur
     torch.testing.assert_close(single.double(), result, rtol=1e-3, atol=1e-4)
 
 
-@each_peer
+@each_baseline
 def test_real_features_are_read(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     graph = with_features(nx.path_graph(5), seed=0)
@@ -215,7 +214,7 @@ def test_graphormer_tells_far_from_separate() -> None:
     assert difference(before[1], after[1]) == 0
 
 
-@each_peer
+@each_baseline
 def test_trained_saved_and_loaded_again(name: str, tmp_path: Path) -> None:
     recipe = changed(write_graphs(tmp_path / "data", edge_counts()), model__preset=name, trainer__epochs=1)
     result = train(recipe, tmp_path / "run", device="cpu", watch="quiet")

@@ -1,4 +1,4 @@
-"""What every peer must do to be compared with: learn by heart, train all its weights, have heads, compute in
+"""What every baseline must do to be compared with: learn by heart, train all its weights, have heads, compute in
 bfloat16, and take the memory that is forecast.
 """
 
@@ -14,18 +14,19 @@ import torch
 from torch import Tensor
 
 import pointset
-from pointset.baselines.catalogue import PEERS, build
 from pointset.baselines.transformers import heads_of
 from pointset.encoders.batch import PointBatch, collate
+from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.paper.comparison import matched
 from pointset.paper.cost import ANY_GRAPHS
+from pointset.registry import preset_names
 from pointset.runs.recipe import Recipe
 from pointset.training.data import graph_bytes
 from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, with_features
 
 FEATURES: dict[str, Any] = {"node": NODE_CATEGORIES, "edge": EDGE_CATEGORIES}
-each_peer = pytest.mark.parametrize("peer", PEERS)
+each_baseline = pytest.mark.parametrize("baseline", preset_names("baseline"))
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +36,15 @@ def batch() -> PointBatch:
     return collate([pointset.to_points(graph, dtype=torch.float32) for graph in graphs])
 
 
-def recipe_of(peer: str, **size: int) -> Recipe:
+def recipe_of(baseline: str, **size: int) -> Recipe:
     trainer = {"epochs": 1, "batch_size": 4}
-    return Recipe.from_dict({"name": "any", "model": {"preset": peer, **size}, "trainer": trainer})
+    return Recipe.from_dict({"name": "any", "model": {"preset": baseline, **size}, "trainer": trainer})
 
 
-@each_peer
-def test_eight_graphs_are_learned_by_heart_with_all_weights(peer: str, batch: PointBatch) -> None:
+@each_baseline
+def test_eight_graphs_are_learned_by_heart_with_all_weights(baseline: str, batch: PointBatch) -> None:
     torch.manual_seed(0)
-    model, targets = build(peer, dim=16, layers=2, **FEATURES), torch.randn(8, 1)
+    model, targets = PointModel.from_preset(baseline, dim=16, layers=2, **FEATURES), torch.randn(8, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     steepest = dict.fromkeys(dict(model.named_parameters()), 0.0)
     losses = []
@@ -66,26 +67,26 @@ def test_a_width_that_was_searched_for_has_several_heads() -> None:
     """At 99 channels, the nearest to half a million parameters, GPS would have a single head."""
     found = matched(recipe_of("gps", layers=5), "gps", 500_000, ANY_GRAPHS)
     assert found.model.dim == 100
-    for peer in ("gps", "transformer", "graphormer"):
+    for baseline in ("gps", "transformer", "graphormer"):
         with pytest.raises(SpecError, match="got dim=99; expected a multiple of 4, such as 96"):
-            build(peer, dim=99)
+            PointModel.from_preset(baseline, dim=99)
     assert [heads_of(width) for width in (3, 10, 18, 36, 64)] == [1, 2, 2, 4, 8]
 
 
-@each_peer
-def test_bfloat16(peer: str, batch: PointBatch, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_baseline
+def test_bfloat16(baseline: str, batch: PointBatch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pointset.encoders.model.has_bfloat16_products", lambda: True)
     torch.manual_seed(0)
-    model = build(peer, dim=16, layers=2, **FEATURES).eval()
+    model = PointModel.from_preset(baseline, dim=16, layers=2, **FEATURES).eval()
     with torch.autocast("cpu", torch.bfloat16):
         found = model(batch)
     torch.autograd.backward(found.sum())
     torch.testing.assert_close(found.float(), model(batch), rtol=0.1, atol=0.1)
 
 
-def kept_bytes(peer: str, batch: Any) -> int:
+def kept_bytes(baseline: str, batch: Any) -> int:
     """Of the tensors that a forward pass keeps for the backward pass, without the weights."""
-    model = build(peer, dim=32, layers=3).train()
+    model = PointModel.from_preset(baseline, dim=32, layers=3).train()
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: list[Tensor] = []
 
@@ -99,11 +100,11 @@ def kept_bytes(peer: str, batch: Any) -> int:
     return sum(size for place, size in storages.items() if place not in weights)
 
 
-@pytest.mark.parametrize("peer", ["gin", "gatedgcn", "gps", "graphormer", "ppgn", "id-gnn"])
-def test_memory_is_forecast(peer: str) -> None:
+@pytest.mark.parametrize("baseline", ["gin", "gatedgcn", "gps", "graphormer", "ppgn", "id-gnn"])
+def test_memory_is_forecast(baseline: str) -> None:
     """Neither refused where it fits, nor begun where it does not; by PST's formula, GIN would need 70 times as much."""
     graphs = [nx.gnm_random_graph(40, 60, seed=seed) for seed in range(4)]
     points = pointset.to_points_many(graphs, dtype=torch.float32, progress=False)
     data: Any = SimpleNamespace(points=points, card=ANY_GRAPHS, part=lambda _: np.arange(4))
-    forecast = graph_bytes(recipe_of(peer, dim=32, layers=3), data).sum()
-    assert 1 < forecast / kept_bytes(peer, list(points)) < 9
+    forecast = graph_bytes(recipe_of(baseline, dim=32, layers=3), data).sum()
+    assert 1 < forecast / kept_bytes(baseline, list(points)) < 9

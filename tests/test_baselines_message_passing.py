@@ -1,4 +1,4 @@
-"""Peers by message passing: edges from points, layers against plain formulas, symmetry, hard batches, whole runs."""
+"""Message passing: edges from points, layers against plain formulas, symmetry, hard batches, whole runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from torch import nn
 
 import pointset
 from pointset import Categories, PointModel, Reals
-from pointset.baselines.catalogue import build
 from pointset.baselines.graphs import EdgeList, restored_adjacency, return_probabilities
 from pointset.baselines.message_passing import GatedGCNLayer, GCNLayer, GINConvolution, RowNorm, mean_at
 from pointset.datasets.card import Card, Level, Metric, Target, Task
@@ -33,17 +32,17 @@ from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, adjacency_m
 from tests.small_training import changed, edge_counts, random_graphs, write_graphs
 from tests.test_training import Stopper
 
-PEERS = ("gin", "gcn", "gatedgcn", "gps")
+BASELINES = ("gin", "gcn", "gatedgcn", "gps")
 FEATURES: dict[str, Any] = {"node": NODE_CATEGORIES, "edge": EDGE_CATEGORIES}
-each_peer = pytest.mark.parametrize("peer", PEERS)
+each_baseline = pytest.mark.parametrize("baseline", BASELINES)
 TRIANGLE_WITH_TAIL = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])  # and node 4 alone
 
 
-def model_of(peer: str, *, seed: int = 0, **changes: Any) -> PointModel:
+def model_of(baseline: str, *, seed: int = 0, **changes: Any) -> PointModel:
     """In float64, with running statistics and weights that are not those of the beginning."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build(peer, **({"out": 2, "dim": 10, "layers": 3} | changes)).double()
+        model = PointModel.from_preset(baseline, **({"out": 2, "dim": 10, "layers": 3} | changes)).double()
         for part in model.modules():
             if isinstance(part, RowNorm):
                 part.mean.normal_(0, 0.2)
@@ -149,39 +148,41 @@ class TestLayers:
         torch.testing.assert_close(ours.eval()(self.e), theirs.eval()(self.e))  # the running statistics too
 
 
-@each_peer
-def test_two_triangles_and_a_hexagon(peer: str) -> None:
+@each_baseline
+def test_two_triangles_and_a_hexagon(baseline: str) -> None:
     """1-WL does not see the difference; walks that return after three steps do."""
     triangles, hexagon = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)), nx.cycle_graph(6)
-    one, other = model_of(peer)([triangles, hexagon])
-    assert torch.allclose(one, other, rtol=0, atol=1e-12) == (peer != "gps")
-    assert not torch.allclose(one, other, atol=1e-3) or peer != "gps"
+    one, other = model_of(baseline)([triangles, hexagon])
+    assert torch.allclose(one, other, rtol=0, atol=1e-12) == (baseline != "gps")
+    assert not torch.allclose(one, other, atol=1e-3) or baseline != "gps"
 
 
-@pytest.mark.parametrize(("peer", "level", "features"), [*itertools.product(PEERS, ("graph", "node"), ({}, FEATURES))])
-def test_only_the_graph_matters(peer: str, level: Literal["graph", "node"], features: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("baseline", "level", "features"), [*itertools.product(BASELINES, ("graph", "node"), ({}, FEATURES))]
+)
+def test_only_the_graph_matters(baseline: str, level: Literal["graph", "node"], features: dict[str, Any]) -> None:
     """Order of nodes, basis of the points, the rest of the batch."""
-    assert_invariant(model_of(peer, level=level, **features), mixed_graphs(), repeats=1)
+    assert_invariant(model_of(baseline, level=level, **features), mixed_graphs(), repeats=1)
 
 
-@each_peer
-def test_weights_and_features_matter(peer: str) -> None:
+@each_baseline
+def test_weights_and_features_matter(baseline: str) -> None:
     heavy, light = (np.array([[0, 1, 0], [1, 0, w], [0, w, 0]], dtype=float) for w in (1.0, 2.5))
-    one, other = model_of(peer)([heavy, light])
+    one, other = model_of(baseline)([heavy, light])
     assert not torch.allclose(one, other, atol=1e-3)
     graph = with_features(nx.path_graph(4), 0)
     changed_edge = graph.clone()
     changed_edge.edge_attr = (graph.edge_attr + 1) % EDGE_CATEGORIES[0]
-    one, other = model_of(peer, **FEATURES)([graph, changed_edge])
+    one, other = model_of(baseline, **FEATURES)([graph, changed_edge])
     assert not torch.allclose(one, other, atol=1e-3)
 
 
-@each_peer
+@each_baseline
 @pytest.mark.parametrize("graphs", [[nx.empty_graph(1)], [nx.empty_graph(0)], [nx.empty_graph(3)], [nx.path_graph(2)]])
-def test_the_smallest_batches_train(peer: str, graphs: list[Any]) -> None:
+def test_the_smallest_batches_train(baseline: str, graphs: list[Any]) -> None:
     """One row has no variance, none no mean; gradients stay numbers."""
     for features in ({}, FEATURES):
-        model = model_of(peer, **features).train()
+        model = model_of(baseline, **features).train()
         outputs = model([with_features(graph, 0) for graph in graphs])
         outputs.sum().backward()
         assert outputs.shape == (1, 2)
@@ -189,24 +190,24 @@ def test_the_smallest_batches_train(peer: str, graphs: list[Any]) -> None:
         assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
 
 
-@each_peer
-def test_any_width_and_features_and_the_count_without_memory(peer: str) -> None:
+@each_baseline
+def test_any_width_and_features_and_the_count_without_memory(baseline: str) -> None:
     for dim, layers in ((1, 1), (7, 2), (30, 3)):
         for specs in ({}, {"node": Reals(3), "edge": Reals(2)}, {"node": Categories(28), "edge": Categories(4)}):
             with torch.device("meta"):
-                counted = build(peer, dim=dim, layers=layers, **specs).num_parameters
-            assert counted == build(peer, dim=dim, layers=layers, **specs).num_parameters > 0
+                counted = PointModel.from_preset(baseline, dim=dim, layers=layers, **specs).num_parameters
+            assert counted == PointModel.from_preset(baseline, dim=dim, layers=layers, **specs).num_parameters > 0
     graph = with_features(nx.cycle_graph(5), 0)
     graph.x, graph.edge_attr = torch.rand(5, 3), torch.rand(10, 1).repeat(1, 2)
     graph.edge_attr = graph.edge_attr[:5].repeat(2, 1)
-    output = build(peer, dim=7, layers=2, node=Reals(3), edge=Reals(2))([graph])
+    output = PointModel.from_preset(baseline, dim=7, layers=2, node=Reals(3), edge=Reals(2))([graph])
     assert output.shape == (1, 1) and bool(output.isfinite().all())
 
 
-@each_peer
-def test_a_run_and_its_bundle(peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On nodes and edges with features; for every other peer the targets are of nodes."""
-    level = Level.NODE if peer in ("gcn", "gps") else Level.GRAPH
+@each_baseline
+def test_a_run_and_its_bundle(baseline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On nodes and edges with features; for every other baseline the targets are of nodes."""
+    level = Level.NODE if baseline in ("gcn", "gps") else Level.GRAPH
     card = Card(
         name="small",
         title="Small",
@@ -224,7 +225,7 @@ def test_a_run_and_its_bundle(peer: str, tmp_path: Path, monkeypatch: pytest.Mon
     plain = {
         "name": "small",
         "dataset": {"file": "not read"},
-        "model": {"preset": peer, "dim": 8, "layers": 2},
+        "model": {"preset": baseline, "dim": 8, "layers": 2},
         "optimizer": {"lr": 0.005},
         "trainer": {"epochs": 1, "batch_size": 3, "threads": 1, "ema": 0.9},
     }

@@ -1,0 +1,206 @@
+"""Every model by name: the variants of the paper and the baselines that they are compared with.
+
+:data:`PRESETS` is the only list of models: the names that a recipe accepts, ``pointset compare --list``, the reports
+and the paper's tables are derived from it. A new preset is one entry here, and its parts wherever they belong. A part
+is named by its import path and imported when a model is built, so reading the list needs no torch, and the encoders
+know nothing of the baselines.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pointset.errors import SpecError, did_you_mean
+
+Kind = Literal["paper", "baseline"]
+Part = str | Callable[..., Any]  # an import path, or the class itself
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model by its parts. The defaults are those of ``pst``."""
+
+    summary: str  # for lists
+    title: str = ""  # the model inside a sentence; see :func:`preset_title`
+    kind: Kind = "paper"
+    encoder: Part = "pointset.encoders.pst.PST"  # (channels, layers)
+    coordinates: Part = "pointset.encoders.coordinates.Coordinates"  # (function, pairs or None, noise=…)
+    function: Part | None = "pointset.encoders.coordinates.LearnedFromRoot"  # (channels)
+    pairs: Part = "pointset.encoders.coordinates.EdgeWeights"  # (edge spec, channels, distances or None)
+    distances: Part | None = None  # (channels); the model then needs positions
+    matrix: str = "laplacian"
+
+    @property
+    def uses_positions(self) -> bool:
+        """Whether graphs need ``pos``."""
+        return self.distances is not None
+
+
+def load_part(part: Part) -> Callable[..., Any]:
+    """The class behind an import path."""
+    if not isinstance(part, str):
+        return part
+    module, _, name = part.rpartition(".")
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return loaded
+
+
+PRESETS: dict[str, Preset] = {
+    "pst": Preset("Point Set Transformer, equations (1) to (5)", "the Point Set Transformer (PST)"),
+    "pst-released": Preset(
+        "the model that the authors released",
+        "the Point Set Transformer (PST) as its authors released it",
+        encoder="pointset.encoders.pst.ReleasedPST",
+        coordinates="pointset.encoders.coordinates.ReleasedCoordinates",
+        function="pointset.encoders.coordinates.LearnedDeepSet",
+        pairs="pointset.encoders.coordinates.ReleasedPairWeights",
+    ),
+    "pst-gc": Preset(
+        "SRD coordinates: f is the square root, not learned",
+        function="pointset.encoders.coordinates.SquareRoot",
+    ),
+    "pst-sum": Preset(
+        "SRD coordinates and plain sums, equation (4) as printed: to count",
+        encoder="pointset.encoders.pst.SummingPST",
+        function="pointset.encoders.coordinates.SquareRoot",
+    ),
+    "pst-count": Preset(
+        "pst-sum with polynomials in the eigenvalues beside √Λ",
+        encoder="pointset.encoders.pst.SummingPST",
+        function="pointset.encoders.coordinates.RootAndPolynomials",
+    ),
+    "pst-onelayer": Preset(
+        "one attention matrix for all layers, scalars and vectors not mixed",
+        encoder="pointset.encoders.pst.OneLayerPST",
+        # Its only attention must see more than the matrix, so all of f is learned.
+        function="pointset.encoders.coordinates.LearnedDeepSet",
+    ),
+    "pst-adj": Preset(
+        "coordinates from the adjacency matrix",
+        matrix="adjacency",
+    ),
+    "pst-normadj": Preset(
+        "coordinates from D^-½AD^-½",
+        matrix="normalized_adjacency",
+    ),
+    "pst-star": Preset(
+        "PST*: distances in space weigh the pairs",
+        "the Point Set Transformer with distances in space (PST*)",
+        distances="pointset.encoders.coordinates.RadialDistances",
+    ),
+    "pst-released-star": Preset(
+        "the released model with distances in space",
+        "the Point Set Transformer with distances in space (PST*) as its authors released it",
+        encoder="pointset.encoders.pst.ReleasedPST",
+        coordinates="pointset.encoders.coordinates.ReleasedCoordinates",
+        function="pointset.encoders.coordinates.LearnedDeepSet",
+        pairs="pointset.encoders.coordinates.ReleasedPairWeights",
+        distances="pointset.encoders.coordinates.PlainDistances",
+    ),
+    "psds": Preset(
+        "Point Set DeepSet, Appendix K", "the Point Set DeepSet (PSDS)", encoder="pointset.encoders.psds.PSDS"
+    ),
+    "gin": Preset(
+        "GIN, with edge features GINE: message passing",
+        "GIN, or GINE where edges have features (message passing)",
+        "baseline",
+        encoder="pointset.baselines.message_passing.GIN",
+        coordinates="pointset.baselines.graphs.EdgeList",
+        function=None,
+    ),
+    "gcn": Preset(
+        "graph convolutional network",
+        "GCN (message passing)",
+        "baseline",
+        encoder="pointset.baselines.message_passing.GCN",
+        coordinates="pointset.baselines.graphs.EdgeList",
+        function=None,
+    ),
+    "gatedgcn": Preset(
+        "gated graph convolutions with states of edges",
+        "GatedGCN (message passing)",
+        "baseline",
+        encoder="pointset.baselines.message_passing.GatedGCN",
+        coordinates="pointset.baselines.graphs.EdgeList",
+        function=None,
+    ),
+    "gps": Preset(
+        "GPS: GIN(E) and attention over all nodes, random-walk encodings",
+        "GPS (message passing and attention)",
+        "baseline",
+        encoder="pointset.baselines.transformers.GPS",
+        coordinates="pointset.baselines.graphs.EdgeListAndWalks",
+        function=None,
+    ),
+    "transformer": Preset(
+        "transformer over all nodes with a Laplacian encoding",
+        "a transformer with Laplacian encodings",
+        "baseline",
+        encoder="pointset.baselines.transformers.LaplacianTransformer",
+        coordinates="pointset.baselines.transformers.LaplacianEncoding",
+        function="pointset.baselines.transformers.SignInvariantEncoding",
+    ),
+    "ppgn": Preset(
+        "PPGN: products of pair matrices, as strong as 2-FWL",
+        "PPGN (products of pairs)",
+        "baseline",
+        encoder="pointset.baselines.pairs.PPGN",
+        coordinates="pointset.baselines.pairs.PairFeatures",
+        function="pointset.baselines.pairs.PairStart",
+    ),
+    "nested-gin": Preset(
+        "NGNN: a GIN in the 3-hop subgraph of each node, with distances to it",
+        "NGNN (a GIN in the neighbourhood of every node)",
+        "baseline",
+        encoder="pointset.baselines.rooted.NestedGIN",
+        coordinates="pointset.baselines.rooted.MessageWeights",
+        function="pointset.baselines.rooted.EdgeScale",
+    ),
+    "id-gnn": Preset(
+        "ID-GNN: message passing in 3-hop subgraphs that knows the root",
+        "ID-GNN (message passing that knows its root)",
+        "baseline",
+        encoder="pointset.baselines.rooted.IDGNN",
+        coordinates="pointset.baselines.rooted.MessageWeights",
+        function="pointset.baselines.rooted.EdgeScale",
+    ),
+    "graphormer": Preset(
+        "Graphormer-style: attention with a bias by distances and edges",
+        "a transformer with distances along paths, after Graphormer",
+        "baseline",
+        encoder="pointset.baselines.transformers.Graphormer",
+        coordinates="pointset.baselines.transformers.StructureBias",
+        function="pointset.baselines.transformers.DistanceBias",
+    ),
+}
+
+
+def preset_names(kind: Kind | None = None) -> list[str]:
+    """The names of all models, the paper's variants first; or of those of one kind."""
+    return [name for name, preset in PRESETS.items() if kind is None or preset.kind == kind]
+
+
+def preset_named(name: str) -> Preset:
+    """The preset of this name.
+
+    Raises:
+        SpecError: there is none; the message lists them all.
+    """
+    if not isinstance(name, str) or name not in PRESETS:
+        hint = did_you_mean(str(name).lower(), list(PRESETS))
+        raise SpecError(f"got preset {name!r}; expected one of {', '.join(PRESETS)}{hint}")
+    return PRESETS[name]
+
+
+def preset_title(name: str) -> str:
+    """How a sentence calls the model: ``the Point Set Transformer (PST)``; also of a preset that is not known here."""
+    preset = PRESETS.get(name)
+    return preset.title if preset and preset.title else f"the Point Set Transformer (variant {name})"
+
+
+def is_baseline(name: str) -> bool:
+    """Whether the model of this name is a baseline: without coordinates, and so without noise on them."""
+    return preset_named(name).kind == "baseline"
