@@ -144,7 +144,7 @@ def test_what_a_format_cannot_hold_needs_lossy() -> None:
     nx.write_graphml(network, "weighted.graphml")
     _, warned = invoke("convert", "weighted.graphml", "out.g6", code=1)
     assert "note: not kept: label" in warned
-    assert "Error: out.g6: graph6 cannot hold everything; lost would be: edge weights" in warned
+    assert "Error: out.g6: graph6 cannot hold everything; it would lose edge weights" in warned
     assert not Path("out.g6").exists()
     invoke("convert", "weighted.graphml", "out.g6", "--lossy")
     assert Path("out.g6").read_bytes() == nx.to_graph6_bytes(network, header=False)

@@ -19,10 +19,10 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData, InMemoryDataset
 
 from pointset import PointSet, to_points
-from pointset.datasets.graph_files import GraphRecord, read_graph_file, screening, write_graph_file
+from pointset.datasets.graph_files import GraphRecord, checking, read_graph_file, write_graph_file
+from pointset.datasets.graph_files.checking import check_graphs, solve_graphs
 from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.graph_files.graph6 import graph_of_line, line_of_graph
-from pointset.datasets.graph_files.screening import screen, solve
 from pointset.errors import FileFormatError, RankError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
@@ -350,7 +350,7 @@ def test_a_bad_row_spoils_its_graph_only(tmp_path: Path) -> None:
     assert records.pop("ok").problem is None
     expected = {
         "text": "line 3: weight is 'heavy'",
-        "short": "line 4: the row has 2 of the header's 5 cells",
+        "short": "line 4: the row has 2 cells; expected 5",
         "empty": "line 5: weight is empty",
         "nan": "line 7: the weight is nan",
         "end": "line 8: an edge without source",
@@ -586,16 +586,16 @@ def stretched(*shape: int) -> Tensor:
 )
 def test_a_bad_data_is_left_out_and_the_rest_goes_on(tmp_path: Path, data: Data, reason: str) -> None:
     torch.save([featured(), data, featured()], tmp_path / "a.pt")
-    screened = screen(read_graph_file(tmp_path / "a.pt"))
-    assert screened.names == ["a.pt[0]", "a.pt[2]"]
-    assert [problem.name for problem in screened.problems] == ["a.pt[1]"]
-    assert reason in screened.problems[0].reason
+    checked = check_graphs(read_graph_file(tmp_path / "a.pt"))
+    assert checked.names == ["a.pt[0]", "a.pt[2]"]
+    assert [problem.name for problem in checked.problems] == ["a.pt[1]"]
+    assert reason in checked.problems[0].reason
 
 
 def test_forged_slices_of_a_dataset_are_problems(tmp_path: Path) -> None:
     data, slices = InMemoryDataset.collate([featured(x=torch.ones(5, 1)), featured(x=torch.ones(5, 1))])
     torch.save((data, {**slices, "x": torch.tensor([0, 3, 7])}), tmp_path / "wrong.pt")
-    assert len(screen(read_graph_file(tmp_path / "wrong.pt")).problems) == 2
+    assert len(check_graphs(read_graph_file(tmp_path / "wrong.pt")).problems) == 2
     torch.save((data, {**slices, "x": stretched(10**12)}), tmp_path / "huge.pt")
     with pytest.raises(FileFormatError, match="claims more numbers"):
         read_all(tmp_path / "huge.pt")
@@ -652,17 +652,17 @@ def records(*graphs: Any) -> list[GraphRecord]:
 
 def test_graphs_that_the_matrix_cannot_take_are_set_aside() -> None:
     loop = nx.Graph([(0, 0), (0, 1)])
-    screened = screen(records(nx.path_graph(3), loop, nx.path_graph(4)))
-    laplacian = solve(screened, matrix="laplacian", rank=None, dtype=torch.float64)
+    checked = check_graphs(records(nx.path_graph(3), loop, nx.path_graph(4)))
+    laplacian = solve_graphs(checked, matrix="laplacian", rank=None, dtype=torch.float64)
     assert laplacian.names == ["g0", "g2"]
     assert "self-loop" in laplacian.problems[0].reason
     assert [points.num_nodes for points in laplacian.points] == [3, 4]
-    assert solve(screened, matrix="augmented", rank=None, dtype=torch.float64).names == ["g0", "g1", "g2"]
+    assert solve_graphs(checked, matrix="augmented", rank=None, dtype=torch.float64).names == ["g0", "g1", "g2"]
 
 
 def test_graphs_too_large_for_the_machine_are_set_aside() -> None:
-    screened = screen(records(nx.path_graph(3), (10**7, [(0, 1)]), (2 * 10**7, [(0, 1)]), nx.path_graph(4)))
-    solved = solve(screened, matrix="laplacian", rank=None, dtype=torch.float64)
+    checked = check_graphs(records(nx.path_graph(3), (10**7, [(0, 1)]), (2 * 10**7, [(0, 1)]), nx.path_graph(4)))
+    solved = solve_graphs(checked, matrix="laplacian", rank=None, dtype=torch.float64)
     assert solved.names == ["g0", "g3"]
     assert [problem.name for problem in solved.problems] == ["g2", "g1"]
     assert "GiB" in solved.problems[0].reason
@@ -677,10 +677,10 @@ def test_a_graph_that_the_solver_cannot_take_is_found_among_the_others(monkeypat
     def solve_all_but_the_path(graph: Graph, **options: Any) -> PointSet:
         return to_points(graph, **options) if graph.num_nodes != 3 else fail()
 
-    monkeypatch.setattr(screening, "to_points_many", fail)
-    monkeypatch.setattr(screening, "to_points", solve_all_but_the_path)
-    screened = screen(records(nx.path_graph(3), nx.path_graph(4)))
-    solved = solve(screened, matrix="laplacian", rank=1, dtype=torch.float32)
+    monkeypatch.setattr(checking, "to_points_many", fail)
+    monkeypatch.setattr(checking, "to_points", solve_all_but_the_path)
+    checked = check_graphs(records(nx.path_graph(3), nx.path_graph(4)))
+    solved = solve_graphs(checked, matrix="laplacian", rank=1, dtype=torch.float32)
     assert solved.names == ["g1"]
     assert solved.points[0].eigenvalues.dtype == torch.float32
     assert solved.problems == [("g0", "more than 64 times")]

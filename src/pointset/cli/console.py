@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from pointset.datasets.graph_files.screening import Problem
+    from pointset.datasets.graph_files.checking import Problem
 
 
 _PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few for a line to be found by grep

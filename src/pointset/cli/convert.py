@@ -26,7 +26,7 @@ from pointset.cli.console import (
 from pointset.text import byte_size, counted
 
 if TYPE_CHECKING:
-    from pointset.datasets.graph_files.screening import Problem, Screened, Solved
+    from pointset.datasets.graph_files.checking import CheckedGraphs, CheckedPoints, Problem
 
 
 EXAMPLES = """
@@ -84,12 +84,12 @@ def convert(
         _check_usage(context, source, target)
         start = time.monotonic()
         load_torch()
-        screened = _read(source, quiet)
-        show_ignored(screened.ignored)
+        checked = _read(source, quiet)
+        show_ignored(checked.ignored)
         if is_points_file(target):
-            summary = _write_points(screened, target, matrix.value, rank, dtype.value, strict, quiet)
+            summary = _write_points(checked, target, matrix.value, rank, dtype.value, strict, quiet)
         else:
-            summary = _write_graphs(screened, target, strict, lossy)
+            summary = _write_graphs(checked, target, strict, lossy)
         if not quiet:
             typer.echo(f"{summary} → {target} ({byte_size(_size(target))}) in {time.monotonic() - start:.1f} s")
 
@@ -123,8 +123,8 @@ def _check_usage(context: typer.Context, source: Path, target: Path) -> None:
         raise typer.BadParameter(f"the folder {target} is not empty; choose a new one", param_hint="OUT")
 
 
-def _read(source: Path, quiet: bool) -> Screened:
-    from pointset.datasets.graph_files.screening import screen, screen_points
+def _read(source: Path, quiet: bool) -> CheckedGraphs:
+    from pointset.datasets.graph_files.checking import check_graphs, rebuild_graphs
     from pointset.progress import track
 
     show = False if quiet else None
@@ -132,21 +132,23 @@ def _read(source: Path, quiet: bool) -> Screened:
         from pointset.points.point_files import read_points
 
         points, names = read_points(source)
-        return screen_points(track(points, "Rebuilding", len(points), show=show), names)
+        return rebuild_graphs(track(points, "Rebuilding", len(points), show=show), names)
     from pointset.datasets.graph_files import read_graph_file
 
-    return screen(track(read_graph_file(source), "Reading", None, show=show))
+    return check_graphs(track(read_graph_file(source), "Reading", None, show=show))
 
 
 def _write_points(
-    screened: Screened, target: Path, matrix: str, rank: int | None, dtype: str, strict: bool, quiet: bool
+    checked: CheckedGraphs, target: Path, matrix: str, rank: int | None, dtype: str, strict: bool, quiet: bool
 ) -> str:
     import torch
 
-    from pointset.datasets.graph_files.screening import solve
+    from pointset.datasets.graph_files.checking import solve_graphs
     from pointset.points.point_files import write_points
 
-    solved = solve(screened, matrix=matrix, rank=rank, dtype=getattr(torch, dtype), progress=False if quiet else None)
+    solved = solve_graphs(
+        checked, matrix=matrix, rank=rank, dtype=getattr(torch, dtype), progress=False if quiet else None
+    )
     _settle(solved.problems, len(solved.names), strict)
     points = list(solved.points)
     write_points(target, points, solved.names)
@@ -155,12 +157,12 @@ def _write_points(
     return f"{_count(solved)}, rank {span}"
 
 
-def _write_graphs(screened: Screened, target: Path, strict: bool, lossy: bool) -> str:
+def _write_graphs(checked: CheckedGraphs, target: Path, strict: bool, lossy: bool) -> str:
     from pointset.datasets.graph_files import write_graph_file
 
-    _settle(screened.problems, len(screened.names), strict)
-    write_graph_file(target, screened.graphs, screened.names, lossy=lossy)
-    return _count(screened)
+    _settle(checked.problems, len(checked.names), strict)
+    write_graph_file(target, checked.graphs, checked.names, lossy=lossy)
+    return _count(checked)
 
 
 def _settle(problems: list[Problem], good: int, strict: bool) -> None:
@@ -178,10 +180,10 @@ def _settle(problems: list[Problem], good: int, strict: bool) -> None:
     raise typer.Exit(1)
 
 
-def _count(screened: Screened | Solved) -> str:
-    good, bad = len(screened.names), len(screened.problems)
+def _count(checked: CheckedGraphs | CheckedPoints) -> str:
+    good, bad = len(checked.names), len(checked.problems)
     graphs = f"{good:,} of {counted(good + bad, 'graph')}" if bad else counted(good, "graph")
-    return f"{graphs}, {counted(sum(graph.num_nodes for graph in screened.graphs), 'node')}"
+    return f"{graphs}, {counted(sum(graph.num_nodes for graph in checked.graphs), 'node')}"
 
 
 def _size(path: Path) -> int:

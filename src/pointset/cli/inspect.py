@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from pointset.datasets.graph_files.screening import Problem
+    from pointset.datasets.graph_files.checking import Problem
     from pointset.datasets.statistics import GraphFacts
     from pointset.points.graphs import Graph
     from pointset.points.point_set import PointSet
@@ -284,12 +284,12 @@ def _points(
     import torch
 
     from pointset.datasets.graph_files import read_graph_file
-    from pointset.datasets.graph_files.screening import screen, solve
+    from pointset.datasets.graph_files.checking import check_graphs, solve_graphs
     from pointset.progress import track
 
-    screened = screen(track(read_graph_file(file), "Reading", None))
-    show_ignored(screened.ignored)
-    solved = solve(screened, matrix=matrix, rank=None, dtype=torch.float64)
+    checked = check_graphs(track(read_graph_file(file), "Reading", None))
+    show_ignored(checked.ignored)
+    solved = solve_graphs(checked, matrix=matrix, rank=None, dtype=torch.float64)
     return solved.points, solved.graphs, solved.names, solved.problems, matrix
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,122 +18,21 @@ from pathlib import Path
 
 import numpy as np
 
-from pointset.datasets.graph_files.columns import (
+from pointset.arrays import Floats
+from pointset.datasets.graph_files.formats import GraphRecord, shown_name
+from pointset.datasets.graph_files.text_formats import (
+    WHOLE_NUMBER,
     Number,
+    graph_of_names,
     lost_names,
     numbered_columns,
     ordered_names,
     rows_of,
     tensor_of,
 )
-from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError
 from pointset.files import csv_lines
-from pointset.points.graphs import Features, Floats, Graph, GraphArrays
-
-# The rows of one graph in an edge list, collected into a graph (:class:`EdgeRows`).
-
-
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-
-
-class EdgeRows:
-    """Collects rows; :meth:`record` gives the graph, or the first problem with its line."""
-
-    def __init__(self) -> None:
-        self._labels: dict[str, None] = {}  # an ordered set
-        self._edges: dict[tuple[str, str], int] = {}  # edge → position in the lists below
-        self._lines: list[int] = []
-        self._weights: list[str] = []
-        self._edge_attr: list[list[str]] = []
-        self._problem: str | None = None
-
-    def refuse(self, line: int, problem: str) -> None:
-        """The graph is bad; the first reason is kept."""
-        self._problem = self._problem or f"line {line}: {problem}"
-
-    def add(self, line: int, source: str, target: str, weight: str, edge_attr: list[str]) -> None:
-        """One row as it stands in the file."""
-        if not target or not source:
-            if (target and not source) or weight or any(edge_attr):
-                self.refuse(line, f"an edge without {'target' if source else 'source'}; expected both ends")
-            elif source:
-                self._labels.setdefault(source)
-            return
-        self._labels.setdefault(source)
-        self._labels.setdefault(target)
-        ends = (source, target) if source <= target else (target, source)
-        if ends not in self._edges:
-            self._edges[ends] = len(self._lines)
-            self._lines.append(line)
-            self._weights.append(weight)
-            self._edge_attr.append(edge_attr)
-            return
-        at = self._edges[ends]
-        before, again = [self._weights[at], *self._edge_attr[at]], [weight, *edge_attr]
-        if before != again and not all(map(_same_number, before, again)):
-            self.refuse(
-                line,
-                f"the edge {source} – {target} stands also in line {self._lines[at]} with another weight or other "
-                "features; an undirected edge has one of each",
-            )
-
-    def record(self, name: str, ignored: tuple[str, ...]) -> GraphRecord:
-        """The graph, or why there is none."""
-        if self._problem is not None:
-            return GraphRecord(name, problem=self._problem)
-        try:
-            labels = ordered_names(list(self._labels))
-            return GraphRecord(name, self._arrays(labels)[0], ignored=(*ignored, *lost_names(labels)))
-        except GraphError as error:
-            return GraphRecord(name, problem=str(error))
-
-    def _arrays(self, labels: list[str]) -> GraphArrays:
-        number = {label: index for index, label in enumerate(labels)}
-        edge_attr = self._features()
-        return GraphArrays.from_flat(
-            num_nodes=np.array([len(labels)]),
-            num_edges=np.array([len(self._edges)]),
-            edges=np.array([(number[u], number[v]) for u, v in self._edges], dtype=np.int64).reshape(-1, 2).T,
-            weights=self._weight_array(),
-            features=None if edge_attr is None else [edge_attr],
-        )
-
-    def _weight_array(self) -> Floats | None:
-        if not any(self._weights):
-            return None
-        weights = [_number(cell, line, "weight") for cell, line in zip(self._weights, self._lines, strict=True)]
-        for weight, line in zip(weights, self._lines, strict=True):
-            if not math.isfinite(weight):
-                raise GraphError(f"line {line}: the weight is {weight}; expected a finite number")
-        return np.array(weights, dtype=np.float64)
-
-    def _features(self) -> Features | None:
-        width = max((at + 1 for cells in self._edge_attr for at, cell in enumerate(cells) if cell), default=0)
-        if not width:
-            return None
-        rows = [
-            [_number(cell, line, f"edge_attr{at}") for at, cell in enumerate(cells[:width])]
-            for cells, line in zip(self._edge_attr, self._lines, strict=True)
-        ]
-        return Features(edge_attr=tensor_of(rows, "edge_attr"))
-
-
-def _same_number(one: str, other: str) -> bool:
-    try:
-        return one == other or float(one) == float(other)
-    except ValueError:
-        return False
-
-
-def _number(cell: str, line: int, column: str) -> Number:
-    if _WHOLE_NUMBER.fullmatch(cell):
-        return int(cell)
-    try:
-        return float(cell)
-    except ValueError:
-        what = f"is {cell!r}" if cell else "is empty, though other edges of the graph have one"
-        raise GraphError(f"line {line}: {column} {what}; expected a number on every edge or on none") from None
+from pointset.points.graphs import NO_FEATURES, Features, Graph
 
 
 @dataclass(frozen=True)
@@ -155,38 +53,31 @@ def read(path: Path) -> Iterator[GraphRecord]:
     with _text_errors_named(path), path.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, strict=True)
         columns = _columns(path, next(rows, []))
-        graphs: dict[str, EdgeRows] = {} if columns.graph is not None else {"": EdgeRows()}
+        graphs: dict[str, _EdgeRows] = {} if columns.graph is not None else {"": _EdgeRows()}
         lost: list[GraphRecord] = []
         for row in rows:
             cells = [cell.strip() for cell in row]
             if not any(cells):
                 continue
-            problem = _misplaced(cells, columns)
-            label = "" if columns.graph is None else cells[columns.graph] if columns.graph < len(cells) else None
-            if label is None or (columns.graph is not None and not label):
+            problem = None
+            if len(cells) != columns.count:
+                problem = f"the row has {len(cells)} cells; expected {columns.count}, as in the header"
+            label = "" if columns.graph is None else "".join(cells[columns.graph : columns.graph + 1])
+            if columns.graph is not None and not label:
                 lost.append(GraphRecord(f"{shown_name(path)}:{rows.line_num}", problem=problem or "no graph is named"))
                 continue
-            _add(graphs.setdefault(label, EdgeRows()), rows.line_num, cells, columns, problem)
+            graph = graphs.setdefault(label, _EdgeRows())
+            if problem is not None:
+                graph.refuse(rows.line_num, problem)
+                continue
+            weight = cells[columns.weight] if columns.weight is not None else ""
+            edge_attr = [cells[at] for at in columns.edge_attr]
+            graph.add(rows.line_num, cells[columns.source], cells[columns.target], weight, edge_attr)
     if not graphs and not lost:
         raise FileFormatError(f"{shown_name(path)} has a header, but no rows; expected a row for each edge")
     yield from lost
     for label, edges in graphs.items():
         yield edges.record(label or shown_name(path), columns.ignored)
-
-
-def _add(graph: EdgeRows, line: int, cells: list[str], columns: _Columns, problem: str | None) -> None:
-    if problem is not None:
-        graph.refuse(line, problem)
-        return
-    weight = cells[columns.weight] if columns.weight is not None else ""
-    edge_attr = [cells[at] for at in columns.edge_attr]
-    graph.add(line, cells[columns.source], cells[columns.target], weight, edge_attr)
-
-
-def _misplaced(cells: list[str], columns: _Columns) -> str | None:
-    if len(cells) == columns.count:
-        return None
-    return f"the row has {len(cells)} of the header's {columns.count} cells; expected as many, empty ones included"
 
 
 @contextmanager
@@ -238,12 +129,101 @@ def _header_hint(header: list[str]) -> str:
     return " Rename the columns, or put a header line above the first row"
 
 
+class _EdgeRows:
+    """Collects rows; :meth:`record` gives the graph, or the first problem with its line."""
+
+    def __init__(self) -> None:
+        self._labels: dict[str, None] = {}  # an ordered set
+        self._edges: dict[tuple[str, str], int] = {}  # edge → position in the lists below
+        self._lines: list[int] = []
+        self._weights: list[str] = []
+        self._edge_attr: list[list[str]] = []
+        self._problem: str | None = None
+
+    def refuse(self, line: int, problem: str) -> None:
+        """The graph is bad; the first reason is kept."""
+        self._problem = self._problem or f"line {line}: {problem}"
+
+    def add(self, line: int, source: str, target: str, weight: str, edge_attr: list[str]) -> None:
+        """One row as it stands in the file."""
+        if not target or not source:
+            if (target and not source) or weight or any(edge_attr):
+                self.refuse(line, f"an edge without {'target' if source else 'source'}; expected both ends")
+            elif source:
+                self._labels.setdefault(source)
+            return
+        self._labels.setdefault(source)
+        self._labels.setdefault(target)
+        ends = (source, target) if source <= target else (target, source)
+        if ends not in self._edges:
+            self._edges[ends] = len(self._lines)
+            self._lines.append(line)
+            self._weights.append(weight)
+            self._edge_attr.append(edge_attr)
+            return
+        at = self._edges[ends]
+        before, again = [self._weights[at], *self._edge_attr[at]], [weight, *edge_attr]
+        if before != again and not all(map(_same_number, before, again)):
+            self.refuse(
+                line,
+                f"the edge {source} – {target} stands also in line {self._lines[at]} with another weight or other "
+                "features; an undirected edge has one of each",
+            )
+
+    def record(self, name: str, ignored: tuple[str, ...]) -> GraphRecord:
+        """The graph, or why there is none."""
+        if self._problem is not None:
+            return GraphRecord(name, problem=self._problem)
+        try:
+            labels = ordered_names(list(self._labels))
+            graph = graph_of_names(labels, self._edges, self._weight_array(), self._features())
+            return GraphRecord(name, graph, ignored=(*ignored, *lost_names(labels)))
+        except GraphError as error:
+            return GraphRecord(name, problem=str(error))
+
+    def _weight_array(self) -> Floats | None:
+        if not any(self._weights):
+            return None
+        weights = [_number(cell, line, "weight") for cell, line in zip(self._weights, self._lines, strict=True)]
+        for weight, line in zip(weights, self._lines, strict=True):
+            if not math.isfinite(weight):
+                raise GraphError(f"line {line}: the weight is {weight}; expected a finite number")
+        return np.array(weights, dtype=np.float64)
+
+    def _features(self) -> Features:
+        width = max((at + 1 for cells in self._edge_attr for at, cell in enumerate(cells) if cell), default=0)
+        if not width:
+            return NO_FEATURES
+        rows = [
+            [_number(cell, line, f"edge_attr{at}") for at, cell in enumerate(cells[:width])]
+            for cells, line in zip(self._edge_attr, self._lines, strict=True)
+        ]
+        return Features(edge_attr=tensor_of(rows, "edge_attr"))
+
+
+def _same_number(one: str, other: str) -> bool:
+    try:
+        return one == other or float(one) == float(other)
+    except ValueError:
+        return False
+
+
+def _number(cell: str, line: int, column: str) -> Number:
+    if WHOLE_NUMBER.fullmatch(cell):
+        return int(cell)
+    try:
+        return float(cell)
+    except ValueError:
+        what = f"is {cell!r}" if cell else "is empty, though other edges of the graph have one"
+        raise GraphError(f"line {line}: {column} {what}; expected a number on every edge or on none") from None
+
+
 def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
     """Nodes are numbered from 0. The column ``graph`` is there unless there is exactly one graph."""
     weighted = any(graph.weights is not None for graph in graphs)
     features = [_edge_features(graph, name) for graph, name in zip(graphs, names, strict=True)]
     width = max((len(row) for rows in features for row in rows), default=0)
-    labels = unique_names(names)
+    labels = _unique_names(names)
     several = len(graphs) != 1
     header = ["graph"] * several + ["source", "target"] + ["weight"] * weighted
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -273,7 +253,7 @@ def _edge_features(graph: Graph, name: str) -> list[list[str]]:
     return [[repr(int(value) if isinstance(value, bool) else value) for value in row] for row in rows]
 
 
-def unique_names(names: Sequence[str]) -> list[str]:
+def _unique_names(names: Sequence[str]) -> list[str]:
     """The names without blanks around them, none empty, and numbered where one occurs twice."""
     clean = [name.strip().encode("utf-8", "replace").decode() or str(index) for index, name in enumerate(names)]
     return clean if len(set(clean)) == len(clean) else [f"{index}:{name}" for index, name in enumerate(clean)]

@@ -1,15 +1,18 @@
-"""Reading and writing graph files of every format: :func:`read_graph_file` and :func:`write_graph_file`.
+"""The formats of graph files: which there are, what each can hold, and reading and writing any of them.
 
 A format is a module with ``read(path)`` and ``write(path, graphs, names)``; it is imported when it is used, so that
-reading graph6 never waits for PyG.
+reading graph6 never waits for PyG, and an unknown suffix is refused before anything heavy is imported.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,12 +24,8 @@ from pointset.files import replacing
 if TYPE_CHECKING:
     from pointset.points.graphs import Graph
 
-# Which graph files there are, known by their suffix alone, and what each can hold.
-#
-# Nothing heavy is imported here: the command line refuses an unknown suffix before it waits for torch.
-
-
 _POINTS_SUFFIX = ".safetensors"
+_FOLDER_SUFFIX = ".graphml"  # of the files that are written into a folder
 
 
 class Content(Enum):
@@ -41,15 +40,16 @@ class Content(Enum):
 
 
 _EVERYTHING = frozenset(Content)
+_FEATURES = _EVERYTHING - {Content.WEIGHTS, Content.LOOPS}  # the fields of pointset.points.graphs.Features
 
 
 @dataclass(frozen=True)
 class GraphFormat:
-    """One kind of graph file."""
+    """A format of graph files."""
 
     title: str
     suffix: str
-    module: str  # in pointset.datasets.graph_files, with read(path) and write(path, graphs, names)
+    module: str  # in pointset.datasets.graph_files; a folder has none
     holds: frozenset[Content]
 
     @property
@@ -58,12 +58,12 @@ class GraphFormat:
         return f"{self.suffix} ({self.title})" if self.suffix else self.title
 
 
-FOLDER = GraphFormat("a folder of GraphML files", "", "folder", _EVERYTHING)
+FOLDER = GraphFormat("a folder of GraphML files", "", "", _EVERYTHING)
 FORMATS = {
     format_.suffix: format_
     for format_ in (
         GraphFormat("graph6", ".g6", "graph6", frozenset()),
-        GraphFormat("sparse6", ".s6", "sparse6", frozenset({Content.LOOPS})),
+        GraphFormat("sparse6", ".s6", "graph6", frozenset({Content.LOOPS})),
         GraphFormat("GraphML", ".graphml", "graphml", _EVERYTHING),
         GraphFormat("edge list", ".csv", "edge_list", frozenset({Content.WEIGHTS, Content.LOOPS, Content.EDGE_ATTR})),
         GraphFormat("PyG", ".pt", "pyg", _EVERYTHING),
@@ -93,60 +93,6 @@ def format_of(path: str | Path) -> GraphFormat:
     )
 
 
-# What a graph carries, and what would be lost where a format cannot hold it.
-
-
-def content_of(graph: Graph) -> frozenset[Content]:
-    """What this graph carries. Weights that are all 1 say nothing and do not count."""
-    has = {
-        Content.WEIGHTS: graph.weights is not None and bool((graph.weights != 1).any()),
-        Content.LOOPS: bool((graph.edges[0] == graph.edges[1]).any()),
-        Content.X: graph.features.x is not None,
-        Content.EDGE_ATTR: graph.features.edge_attr is not None,
-        Content.POS: graph.features.pos is not None,
-        Content.Y: graph.features.y is not None,
-    }
-    return frozenset(content for content, there in has.items() if there)
-
-
-def losses(graphs: Iterable[Graph], held: frozenset[Content]) -> Counter[Content]:
-    """In how many graphs each content would be lost."""
-    lost: Counter[Content] = Counter()
-    for graph in graphs:
-        lost.update(content_of(graph) - held)
-    return lost
-
-
-def reduced(graph: Graph, held: frozenset[Content]) -> Graph:
-    """The graph with only what a format holds."""
-    import numpy as np
-    import torch
-
-    from pointset.points.graphs import WeightKind
-
-    features = graph.features
-    kept = np.ones(graph.edges.shape[1], dtype=bool)
-    if Content.LOOPS not in held:
-        kept = graph.edges[0] != graph.edges[1]
-    edge_attr = features.edge_attr if Content.EDGE_ATTR in held else None
-    weighted = Content.WEIGHTS in held and graph.weights is not None
-    return dataclasses.replace(
-        graph,
-        edges=graph.edges[:, kept],
-        weights=graph.weights[kept] if weighted and graph.weights is not None else None,
-        weight_kind=graph.weight_kind if weighted else WeightKind.NONE,
-        features=features._replace(
-            x=features.x if Content.X in held else None,
-            edge_attr=None if edge_attr is None else edge_attr[torch.from_numpy(kept)],
-            pos=features.pos if Content.POS in held else None,
-            y=features.y if Content.Y in held else None,
-        ),
-    )
-
-
-# What a reader gives: a graph, or the reason why there is none (:class:`GraphRecord`).
-
-
 @dataclass(frozen=True, eq=False)
 class GraphRecord:
     """One entry of a graph file. A bad entry has a ``problem`` instead of a ``graph`` and does not stop the rest."""
@@ -157,18 +103,12 @@ class GraphRecord:
     ignored: tuple[str, ...] = ()  # attributes that pointset has no use for
 
 
-def shown_name(path: Path) -> str:
-    """The file's name, fit for messages and for UTF-8 files even where the file system's is not valid Unicode."""
-    return path.name.encode("utf-8", "replace").decode()
-
-
 class _FormatModule(Protocol):
     def read(self, path: Path) -> Iterator[GraphRecord]: ...
     def write(self, path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None: ...
 
 
-def load(format_: GraphFormat) -> _FormatModule:
-    """The module that reads and writes a format."""
+def _module_of(format_: GraphFormat) -> _FormatModule:
     return cast(_FormatModule, importlib.import_module(f"pointset.datasets.graph_files.{format_.module}"))
 
 
@@ -179,7 +119,24 @@ def read_graph_file(path: str | Path) -> Iterator[GraphRecord]:
         FileFormatError: the file as a whole is not of the format that its suffix promises. A bad entry in a good file
             is a record with a ``problem``.
     """
-    return load(format_of(path)).read(Path(path))
+    format_ = format_of(path)
+    return _read_folder(Path(path)) if format_ is FOLDER else _module_of(format_).read(Path(path))
+
+
+def _read_folder(path: Path) -> Iterator[GraphRecord]:
+    """All files directly in the folder, by name; a file that cannot be read is a record with a problem."""
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS and not file.is_dir())
+    files = [file for file in files if not file.name.startswith(".")]
+    if not files:
+        raise FileFormatError(f"the folder {path} holds no graph file; expected files ending in {', '.join(FORMATS)}")
+    for file in files:
+        name = shown_name(file)
+        try:
+            for record in read_graph_file(file):
+                own = record.name if record.name.startswith(name) else f"{name}:{record.name}"
+                yield dataclasses.replace(record, name=own)
+        except (FileFormatError, OSError) as error:
+            yield GraphRecord(name, problem=str(error))
 
 
 def write_graph_file(
@@ -199,27 +156,96 @@ def write_graph_file(
     from pointset.points.inputs import read_graphs
 
     target, format_ = Path(path), format_of(path)
-    arrays = read_graphs(graphs)
+    arrays: Sequence[Graph] = read_graphs(graphs)
     names = [str(index) for index in range(len(arrays))] if names is None else list(names)
     if len(names) != len(arrays):
         raise FileFormatError(f"got {len(names)} names for {len(arrays)} graphs; expected one for each")
     if not target.parent.is_dir():
         raise FileFormatError(f"cannot write {target}: there is no folder {target.parent}. Create it first")
-    lost = losses(arrays, format_.holds)
+    lost: Counter[Content] = Counter()  # in how many graphs each would be lost
+    for graph in arrays:
+        lost.update(_content_of(graph) - format_.holds)
     if lost and not lossy:
         raise FileFormatError(f"{target.name}: {_loss_message(format_, lost, len(arrays))}")
-    content = [reduced(graph, format_.holds) for graph in arrays] if lost else arrays
+    content = [_reduced(graph, format_.holds) for graph in arrays] if lost else arrays
     if format_ is FOLDER:
-        load(format_).write(target, content, names)
+        _write_folder(target, content, names)
         return
     with replacing(target) as temporary:
-        load(format_).write(temporary, content, names)
+        _module_of(format_).write(temporary, content, names)
 
 
-def _loss_message(format_: GraphFormat, lost: dict[Content, int], graphs: int) -> str:
-    what = ", ".join(f"{content.value} of {count} of {graphs} graphs" for content, count in lost.items())
+def _content_of(graph: Graph) -> set[Content]:
+    """What this graph carries. Weights that are all 1 say nothing and do not count."""
+    content = {content for content in _FEATURES if getattr(graph.features, content.name.lower()) is not None}
+    if graph.weights is not None and (graph.weights != 1).any():
+        content.add(Content.WEIGHTS)
+    if (graph.edges[0] == graph.edges[1]).any():
+        content.add(Content.LOOPS)
+    return content
+
+
+def _loss_message(format_: GraphFormat, lost: Counter[Content], graphs: int) -> str:
+    what = ", ".join(
+        f"{content.value} of {count} of {graphs} graphs" for content in Content if (count := lost[content])
+    )
     able = [other.label for other in (*FORMATS.values(), FOLDER) if not set(lost) - other.holds]
     return (
-        f"{format_.title} cannot hold everything; lost would be: {what}. Formats that hold it: {', '.join(able)}. To "
+        f"{format_.title} cannot hold everything; it would lose {what}. Formats that hold it: {', '.join(able)}. To "
         "write without it, set lossy=True (--lossy on the command line)"
     )
+
+
+def _reduced(graph: Graph, holds: frozenset[Content]) -> Graph:
+    """The graph with only what a format holds."""
+    import torch
+
+    from pointset.points.graphs import Features, WeightKind
+
+    edges = (graph.edges[0] != graph.edges[1]) | (Content.LOOPS in holds)
+    weighted = Content.WEIGHTS in holds
+    features = {content.name.lower(): getattr(graph.features, content.name.lower()) for content in _FEATURES & holds}
+    if features.get("edge_attr") is not None:
+        features["edge_attr"] = features["edge_attr"][torch.from_numpy(edges)]
+    return dataclasses.replace(
+        graph,
+        edges=graph.edges[:, edges],
+        weights=graph.weights[edges] if weighted and graph.weights is not None else None,
+        weight_kind=graph.weight_kind if weighted else WeightKind.NONE,
+        features=Features(**features),
+    )
+
+
+def _write_folder(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
+    """One GraphML file for each graph, in a new or empty folder, which appears with all files or not at all."""
+    if path.exists() and any(path.iterdir()):
+        raise FileFormatError(f"the folder {path} is not empty; expected a new or an empty one. Choose another name")
+    outer = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        inner = outer / "graphs"
+        inner.mkdir()
+        for file, graph, name in zip(_file_names(names), graphs, names, strict=True):
+            _module_of(FORMATS[_FOLDER_SUFFIX]).write(inner / file, [graph], [name])
+        if path.exists():
+            path.rmdir()
+        inner.rename(path)
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def _file_names(names: Sequence[str]) -> list[str]:
+    """File names from graph names, numbered where that is needed to keep them apart and in order."""
+    plain = [
+        re.sub(r"[^\w.-]+", "-", name.removesuffix(_FOLDER_SUFFIX), flags=re.ASCII).strip(".-")[:100] for name in names
+    ]
+    files = [name + _FOLDER_SUFFIX for name in plain]
+    folded = {name.lower() for name in plain}  # some file systems do not distinguish a from A
+    if all(plain) and len(folded) == len(plain) and sorted(files) == files:
+        return files
+    digits = len(str(len(names)))
+    return [f"{index:0{digits}d}_{name}".rstrip("_") + _FOLDER_SUFFIX for index, name in enumerate(plain)]
+
+
+def shown_name(path: Path) -> str:
+    """The file's name, fit for messages and for UTF-8 files even where the file system's is not valid Unicode."""
+    return path.name.encode("utf-8", "replace").decode()

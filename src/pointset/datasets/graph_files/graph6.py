@@ -1,34 +1,34 @@
-"""graph6: one graph in a line of printable characters (.g6). Holds edges only.
+"""graph6 (.g6) and sparse6 (.s6): each graph is a line of printable characters, '?' (63) to '~' (126), six bits each.
 
-A line is the number of nodes, then the bits of the upper triangle of A column by column, six to a character from '?'
-(63) to '~' (126). Decoded with numpy, as networkx needs 0.4 ms for a molecule and seconds for 3,000 nodes. Lines that
-start with ':' are sparse6, in files of either suffix.
+A graph6 line is the number of nodes, then the upper triangle of A column by column; it holds edges only. Decoded with
+numpy, as networkx needs 0.4 ms for a molecule and seconds for 3,000 nodes. A sparse6 line starts with ':', holds edges
+and self-loops, and grows with the edges; its coding is networkx's. Files of either suffix may hold lines of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError
-from pointset.points.graphs import Graph, Integers
+from pointset.points.graphs import Graph
 
 _LOWEST, _HIGHEST = 63, 126
 _CHARACTERS = bytes(range(_LOWEST, _HIGHEST + 1))
 _HEADERS = (b">>graph6<<", b">>sparse6<<")
-_OTHER_KINDS = {ord("&"): "digraph6, a directed graph", ord(";"): "incremental sparse6"}
+_UNSUPPORTED = {ord("&"): "digraph6, a directed graph", ord(";"): "incremental sparse6"}
 _MOST_NODES_WRITTEN = 50_000  # 200 MB in a line; sparse6 is the format for such graphs
-
-
-class _Counted(NamedTuple):
-    num_nodes: int
-    rest: bytes  # what follows the number of nodes
+# Isolated nodes take no space in sparse6, so ten bytes can claim 68 billion nodes. Real graphs have more characters
+# than hundredths of their nodes.
+_FREE_NODES = 100_000
+_NODES_PER_CHARACTER = 100
 
 
 def read(path: Path) -> Iterator[GraphRecord]:
@@ -52,15 +52,11 @@ def read(path: Path) -> Iterator[GraphRecord]:
 
 
 def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
-    """A line for each graph; the format has no place for names."""
+    """A line for each graph, of the format that the suffix says; neither has a place for names."""
+    line_of = _sparse6_line if path.suffix.lower() == ".s6" else _graph6_line
     with path.open("wb") as file:
         for graph, name in zip(graphs, names, strict=True):
-            if graph.num_nodes > _MOST_NODES_WRITTEN:
-                raise FileFormatError(
-                    f"{name}: {graph.num_nodes} nodes take {graph.num_nodes**2 // 12_000_000} MB in graph6; expected "
-                    f"at most {_MOST_NODES_WRITTEN} nodes. Write sparse6 (.s6), which grows with the edges"
-                )
-            file.write(line_of_graph(graph) + b"\n")
+            file.write(line_of(graph, name) + b"\n")
 
 
 def graph_of_line(line: bytes) -> tuple[int, Tensor]:
@@ -69,8 +65,8 @@ def graph_of_line(line: bytes) -> tuple[int, Tensor]:
     Raises:
         GraphError: the line is not of the format.
     """
-    if line[0] in _OTHER_KINDS:
-        raise GraphError(f"the line is {_OTHER_KINDS[line[0]]}; expected graph6 or sparse6")
+    if line[0] in _UNSUPPORTED:
+        raise GraphError(f"the line is {_UNSUPPORTED[line[0]]}; expected graph6 or sparse6")
     is_sparse = line[:1] == b":"
     body = line[1:] if is_sparse else line
     if strange := body.translate(None, delete=_CHARACTERS):
@@ -79,29 +75,23 @@ def graph_of_line(line: bytes) -> tuple[int, Tensor]:
             f"character {column} is byte {strange[0]}; expected bytes {_LOWEST} ('?') to {_HIGHEST} ('~'), as graph6 "
             "and sparse6 use no others"
         )
-    counted = _node_count(body)
-    if is_sparse:
-        from pointset.datasets.graph_files.sparse6 import edges_of_line
-
-        edges = edges_of_line(line, counted.num_nodes)
-    else:
-        edges = _edges(counted)
-    return counted.num_nodes, torch.from_numpy(edges)
+    num_nodes, rest = _node_count(body)
+    edges = _sparse6_edges(line, num_nodes) if is_sparse else _graph6_edges(num_nodes, rest)
+    return num_nodes, torch.from_numpy(edges)
 
 
-def _node_count(body: bytes) -> _Counted:
-    """One character up to 62 nodes, '~' and three beyond, '~~' and six beyond 258,047."""
+def _node_count(body: bytes) -> tuple[int, bytes]:
+    """The number of nodes (one character up to 62, '~' and three beyond, '~~' and six over 258,047), and the rest."""
     prefix, digits = (2, 6) if body[:2] == b"~~" else (1, 3) if body[:1] == b"~" else (0, 1)
     if len(body) < prefix + digits:
         raise GraphError("the line ends inside the number of nodes; it was cut short")
     count = 0
     for byte in body[prefix : prefix + digits]:
         count = count << 6 | byte - _LOWEST
-    return _Counted(count, body[prefix + digits :])
+    return count, body[prefix + digits :]
 
 
-def _edges(counted: _Counted) -> Integers:
-    n, rest = counted
+def _graph6_edges(n: int, rest: bytes) -> Integers:
     bits = n * (n - 1) // 2
     expected = (bits + 5) // 6
     if len(rest) != expected:
@@ -116,6 +106,25 @@ def _edges(counted: _Counted) -> Integers:
     return np.stack([at - high * (high - 1) // 2, high])
 
 
+def _sparse6_edges(line: bytes, num_nodes: int) -> Integers:
+    if num_nodes > (limit := _sparse6_node_limit(line)):
+        raise GraphError(
+            f"the line claims {num_nodes} nodes in {len(line)} characters; expected at most {limit} for this length. "
+            "It is damaged, or has next to no edges"
+        )
+    graph = nx.from_sparse6_bytes(line)  # type: ignore[call-overload]  # the stubs say str, the function wants bytes
+    return np.array([(u, v) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2).T
+
+
+def _graph6_line(graph: Graph, name: str) -> bytes:
+    if graph.num_nodes > _MOST_NODES_WRITTEN:
+        raise FileFormatError(
+            f"{name}: {graph.num_nodes} nodes take {graph.num_nodes**2 // 12_000_000} MB in graph6; expected "
+            f"at most {_MOST_NODES_WRITTEN} nodes. Write sparse6 (.s6), which grows with the edges"
+        )
+    return line_of_graph(graph)
+
+
 def line_of_graph(graph: Graph) -> bytes:
     """The graph6 line of a graph without self-loops."""
     n = graph.num_nodes
@@ -123,9 +132,23 @@ def line_of_graph(graph: Graph) -> bytes:
     at = high * (high - 1) // 2 + low
     sixes = np.zeros((n * (n - 1) // 2 + 5) // 6, dtype=np.uint8)
     np.bitwise_or.at(sixes, at // 6, (32 >> at % 6).astype(np.uint8))
-    return bytes(_count_characters(n)) + (sixes + _LOWEST).tobytes()
-
-
-def _count_characters(n: int) -> list[int]:
     prefix, digits = (0, 1) if n <= 62 else (1, 3) if n <= 258_047 else (2, 6)
-    return [_HIGHEST] * prefix + [_LOWEST + (n >> 6 * place & 63) for place in reversed(range(digits))]
+    count = [_HIGHEST] * prefix + [_LOWEST + (n >> 6 * place & 63) for place in reversed(range(digits))]
+    return bytes(count) + (sixes + _LOWEST).tobytes()
+
+
+def _sparse6_line(graph: Graph, name: str) -> bytes:
+    network: nx.Graph[int] = nx.Graph()
+    network.add_nodes_from(range(graph.num_nodes))
+    network.add_edges_from(graph.edges.T.tolist())
+    line = nx.to_sparse6_bytes(network, header=False).rstrip()
+    if graph.num_nodes > _sparse6_node_limit(line):
+        raise FileFormatError(
+            f"{name}: {graph.num_nodes} nodes with only {graph.edges.shape[1]} edges; sparse6 says nothing of "
+            "isolated nodes, so a reader could not tell it from damage. Write GraphML (.graphml)"
+        )
+    return line
+
+
+def _sparse6_node_limit(line: bytes) -> int:
+    return _FREE_NODES + _NODES_PER_CHARACTER * len(line)

@@ -1,6 +1,9 @@
-"""GraphML (.graphml): XML that most graph tools read. Holds everything; see graphml_features.py for how.
+"""GraphML (.graphml): XML that most graph tools read. Holds everything.
 
-Parsing and writing are networkx's, graph by graph, so that a bad ``<graph>`` does not stop the others.
+Parsing and writing are networkx's, graph by graph, so that a bad ``<graph>`` does not stop the others. Features are
+numbers on nodes, ``x0, x1, …``, ``pos0, …``, ``y0, …``; on edges, ``weight`` and ``edge_attr0, …``; a target of the
+whole graph is ``y0, …`` on the graph. The graph's attribute ``pointset`` notes types and shapes. Files without it,
+from other tools, get whole numbers as int64, others as float64, and y as PyG has it: flat where it is one number.
 """
 
 from __future__ import annotations
@@ -18,124 +21,28 @@ import numpy as np
 from networkx.readwrite.graphml import GraphMLReader, GraphMLWriter
 from torch import Tensor
 
-from pointset.datasets.graph_files.columns import (
-    TensorKind,
-    kinds_as_text,
-    kinds_from_text,
+from pointset.arrays import Floats
+from pointset.datasets.graph_files.formats import GraphRecord, shown_name
+from pointset.datasets.graph_files.text_formats import (
+    TensorType,
+    graph_of_names,
     lost_names,
     numbered_columns,
     ordered_names,
     rows_of,
     tensor_of,
+    types_from_json,
+    types_to_json,
 )
-from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError, PointsetError
-from pointset.points.graphs import Features, Floats, Graph, GraphArrays
-
-# Features as GraphML attributes, and back.
-#
-# Numbers on nodes, ``x0, x1, …``, ``pos0, …``, ``y0, …``; on edges, ``weight`` and ``edge_attr0, …``; a target of the
-# whole graph is ``y0, …`` on the graph. The graph's attribute ``pointset`` notes types and shapes. Files without it,
-# from other tools, get whole numbers as int64, others as float64, and y as PyG has it: flat where it is one number.
-
-
-_KINDS = "pointset"
-_GRAPH_Y = "graph_y"  # how the note calls a y of the whole graph
-_SILENTLY_IGNORED = {"id", "key", _KINDS}  # networkx's own, and ours
-
-Attributes = dict[str, Any]
-
-
-def attributes_of(graph: Graph) -> tuple[list[Attributes], list[Attributes], Attributes]:
-    """The attributes of each node, of each edge, and of the graph."""
-    nodes: list[Attributes] = [{} for _ in range(graph.num_nodes)]
-    edges: list[Attributes] = [{} for _ in range(graph.edges.shape[1])]
-    whole: Attributes = {}
-    kinds: dict[str, TensorKind] = {}
-    x, edge_attr, pos, y = graph.features
-    y_on_nodes = y is not None and y.dim() > 0 and y.shape[0] == graph.num_nodes != 1
-    for name, tensor, items in (
-        ("x", x, nodes),
-        ("edge_attr", edge_attr, edges),
-        ("pos", pos, nodes),
-        ("y", y if y_on_nodes else None, nodes),
-    ):
-        if tensor is not None:
-            kinds[name] = TensorKind(tensor.dtype, tuple(tensor.shape[1:]))
-            for item, row in zip(items, rows_of(tensor, name), strict=True):
-                item.update({f"{name}{column}": value for column, value in enumerate(row)})
-    if y is not None and not y_on_nodes:
-        kinds[_GRAPH_Y] = TensorKind(y.dtype, tuple(y.shape))
-        whole.update({f"y{column}": value for column, value in enumerate(rows_of(y.reshape(1, -1), "y")[0])})
-    if graph.weights is not None:
-        for item, weight in zip(edges, graph.weights.tolist(), strict=True):
-            item["weight"] = weight
-    if kinds:
-        whole[_KINDS] = kinds_as_text(kinds)
-    return nodes, edges, whole
-
-
-def features_of(nodes: list[Attributes], edges: list[Attributes], whole: Attributes) -> Features:
-    """The features that the attributes hold.
-
-    Raises:
-        GraphError: an attribute is missing somewhere, or is not a number.
-    """
-    kinds = kinds_from_text(str(whole[_KINDS])) if _KINDS in whole else {}
-    return Features(
-        x=_feature(nodes, "x", kinds.get("x"), "nodes"),
-        edge_attr=_feature(edges, "edge_attr", kinds.get("edge_attr"), "edges"),
-        pos=_feature(nodes, "pos", kinds.get("pos"), "nodes"),
-        y=_target(nodes, whole, kinds),
-    )
-
-
-def _feature(items: list[Attributes], stem: str, kind: TensorKind | None, where: str) -> Tensor | None:
-    columns = numbered_columns({name for item in items for name in item}, stem)
-    if not columns and kind is None:
-        return None
-    for column in columns:
-        if missing := sum(column not in item for item in items):
-            raise GraphError(f"{column} is missing on {missing} of {len(items)} {where}; expected on all or on none")
-    return tensor_of([[item[column] for column in columns] for item in items], stem, kind)
-
-
-def _target(nodes: list[Attributes], whole: Attributes, kinds: dict[str, TensorKind]) -> Tensor | None:
-    on_graph = _feature([whole], "y", kinds.get(_GRAPH_Y), "graph")
-    on_nodes = _feature(nodes, "y", kinds.get("y"), "nodes")
-    if on_graph is not None and on_nodes is not None:
-        raise GraphError("y0 stands on the graph and on its nodes; expected one of the two")
-    if on_graph is not None:
-        return on_graph[0] if _GRAPH_Y in kinds else _flat_if_single(on_graph)
-    return on_nodes if on_nodes is None or "y" in kinds else _flat_if_single(on_nodes)
-
-
-def _flat_if_single(y: Tensor) -> Tensor:
-    return y[:, 0] if y.shape[1] == 1 else y
-
-
-def weights_of(edges: list[Attributes]) -> Floats | None:
-    """The attribute ``weight`` of all edges, None where no edge has it."""
-    missing = sum("weight" not in edge for edge in edges)
-    if missing == len(edges):
-        return None
-    if missing:
-        raise GraphError(f"weight is missing on {missing} of {len(edges)} edges; expected on all or on none")
-    weights: Floats = np.asarray(tensor_of([[edge["weight"]] for edge in edges], "weight"), dtype=np.float64)[:, 0]
-    return weights
-
-
-def ignored_attributes(nodes: list[Attributes], edges: list[Attributes], whole: Attributes) -> tuple[str, ...]:
-    """Attributes that no feature is read from."""
-    on_nodes, on_edges = ({name for item in items for name in item} for items in (nodes, edges))
-    for stem in ("x", "pos", "y"):
-        on_nodes -= set(numbered_columns(on_nodes, stem))
-    on_edges -= {"weight", *numbered_columns(on_edges, "edge_attr")}
-    on_graph = set(whole) - set(numbered_columns(whole, "y"))
-    return tuple(sorted((on_nodes | on_edges | on_graph) - _SILENTLY_IGNORED))
-
+from pointset.points.graphs import Features, Graph
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+_TYPES = "pointset"  # the attribute that notes types and shapes
+_GRAPH_Y = "graph_y"  # the name of a y of the whole graph in it
+_SILENTLY_IGNORED = {"id", "key", _TYPES}  # networkx's own, and ours
+
+Attributes = dict[str, Any]
 
 
 def read(path: Path) -> Iterator[GraphRecord]:
@@ -155,18 +62,6 @@ def read(path: Path) -> Iterator[GraphRecord]:
             yield _record(name, element, keys)
         except PointsetError as error:
             yield GraphRecord(name, problem=str(error))
-
-
-def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
-    """All graphs into one file; nodes are numbered, names have no place."""
-    writer = GraphMLWriter(prettyprint=True)
-    for graph, name in zip(graphs, names, strict=True):
-        try:
-            writer.add_graph_element(_network(graph))
-        except GraphError as error:
-            raise FileFormatError(f"{name}: {error}") from None
-    with path.open("wb") as file:
-        writer.dump(file)
 
 
 def _parsed(path: Path) -> ElementTree.Element:
@@ -214,23 +109,116 @@ def _record(name: str, element: ElementTree.Element, keys: tuple[Any, Any]) -> G
     names = ordered_names(list(network.nodes))
     nodes = [{**on_nodes, **network.nodes[name]} for name in names]
     edges = [{**on_edges, **attributes} for _, _, attributes in network.edges(data=True)]
-    number = {name: index for index, name in enumerate(names)}
-    pairs = [(number[u], number[v]) for u, v in network.edges()]
-    features = features_of(nodes, edges, network.graph)
-    arrays = GraphArrays.from_flat(
-        num_nodes=np.array([len(nodes)]),
-        num_edges=np.array([len(edges)]),
-        edges=np.array(pairs, dtype=np.int64).reshape(-1, 2).T,
-        weights=weights_of(edges),
-        features=None if all(value is None for value in features) else [features],
+    features = _features_of(nodes, edges, network.graph)
+    graph = graph_of_names(names, network.edges(), _weights_of(edges), features)
+    ignored = _ignored_attributes(nodes, edges, network.graph)
+    return GraphRecord(name, graph, ignored=(*ignored, *lost_names(names)))
+
+
+def _features_of(nodes: list[Attributes], edges: list[Attributes], whole: Attributes) -> Features:
+    """The features that the attributes hold.
+
+    Raises:
+        GraphError: an attribute is missing somewhere, or is not a number.
+    """
+    types = types_from_json(str(whole[_TYPES])) if _TYPES in whole else {}
+    return Features(
+        x=_feature(nodes, "x", types.get("x"), "nodes"),
+        edge_attr=_feature(edges, "edge_attr", types.get("edge_attr"), "edges"),
+        pos=_feature(nodes, "pos", types.get("pos"), "nodes"),
+        y=_target(nodes, whole, types),
     )
-    ignored = ignored_attributes(nodes, edges, network.graph)
-    return GraphRecord(name, arrays[0], ignored=(*ignored, *lost_names(names)))
+
+
+def _feature(items: list[Attributes], stem: str, type_: TensorType | None, where: str) -> Tensor | None:
+    columns = numbered_columns({name for item in items for name in item}, stem)
+    if not columns and type_ is None:
+        return None
+    for column in columns:
+        if missing := sum(column not in item for item in items):
+            raise GraphError(f"{column} is missing on {missing} of {len(items)} {where}; expected on all or on none")
+    return tensor_of([[item[column] for column in columns] for item in items], stem, type_)
+
+
+def _target(nodes: list[Attributes], whole: Attributes, types: dict[str, TensorType]) -> Tensor | None:
+    on_graph = _feature([whole], "y", types.get(_GRAPH_Y), "graph")
+    on_nodes = _feature(nodes, "y", types.get("y"), "nodes")
+    if on_graph is not None and on_nodes is not None:
+        raise GraphError("y0 stands on the graph and on its nodes; expected one of the two")
+    if on_graph is not None:
+        return on_graph[0] if _GRAPH_Y in types else _flat_if_single(on_graph)
+    return on_nodes if on_nodes is None or "y" in types else _flat_if_single(on_nodes)
+
+
+def _flat_if_single(y: Tensor) -> Tensor:
+    return y[:, 0] if y.shape[1] == 1 else y
+
+
+def _weights_of(edges: list[Attributes]) -> Floats | None:
+    """The attribute ``weight`` of all edges, None where no edge has it."""
+    missing = sum("weight" not in edge for edge in edges)
+    if missing == len(edges):
+        return None
+    if missing:
+        raise GraphError(f"weight is missing on {missing} of {len(edges)} edges; expected on all or on none")
+    weights: Floats = np.asarray(tensor_of([[edge["weight"]] for edge in edges], "weight"), dtype=np.float64)[:, 0]
+    return weights
+
+
+def _ignored_attributes(nodes: list[Attributes], edges: list[Attributes], whole: Attributes) -> tuple[str, ...]:
+    """Attributes that no feature is read from."""
+    on_nodes, on_edges = ({name for item in items for name in item} for items in (nodes, edges))
+    for stem in ("x", "pos", "y"):
+        on_nodes -= set(numbered_columns(on_nodes, stem))
+    on_edges -= {"weight", *numbered_columns(on_edges, "edge_attr")}
+    on_graph = set(whole) - set(numbered_columns(whole, "y"))
+    return tuple(sorted((on_nodes | on_edges | on_graph) - _SILENTLY_IGNORED))
+
+
+def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
+    """All graphs into one file; nodes are numbered, names have no place."""
+    writer = GraphMLWriter(prettyprint=True)
+    for graph, name in zip(graphs, names, strict=True):
+        try:
+            writer.add_graph_element(_network(graph))
+        except GraphError as error:
+            raise FileFormatError(f"{name}: {error}") from None
+    with path.open("wb") as file:
+        writer.dump(file)
 
 
 def _network(graph: Graph) -> nx.Graph[int]:
-    nodes, edges, whole = attributes_of(graph)
+    nodes, edges, whole = _attributes_of(graph)
     network: nx.Graph[int] = nx.Graph(**whole)
     network.add_nodes_from(enumerate(nodes))
     network.add_edges_from((u, v, attributes) for (u, v), attributes in zip(graph.edges.T.tolist(), edges, strict=True))
     return network
+
+
+def _attributes_of(graph: Graph) -> tuple[list[Attributes], list[Attributes], Attributes]:
+    """The attributes of each node, of each edge, and of the graph."""
+    nodes: list[Attributes] = [{} for _ in range(graph.num_nodes)]
+    edges: list[Attributes] = [{} for _ in range(graph.edges.shape[1])]
+    whole: Attributes = {}
+    types: dict[str, TensorType] = {}
+    x, edge_attr, pos, y = graph.features
+    y_on_nodes = y is not None and y.dim() > 0 and y.shape[0] == graph.num_nodes != 1
+    for name, tensor, items in (
+        ("x", x, nodes),
+        ("edge_attr", edge_attr, edges),
+        ("pos", pos, nodes),
+        ("y", y if y_on_nodes else None, nodes),
+    ):
+        if tensor is not None:
+            types[name] = TensorType(tensor.dtype, tuple(tensor.shape[1:]))
+            for item, row in zip(items, rows_of(tensor, name), strict=True):
+                item.update({f"{name}{column}": value for column, value in enumerate(row)})
+    if y is not None and not y_on_nodes:
+        types[_GRAPH_Y] = TensorType(y.dtype, tuple(y.shape))
+        whole.update({f"y{column}": value for column, value in enumerate(rows_of(y.reshape(1, -1), "y")[0])})
+    if graph.weights is not None:
+        for item, weight in zip(edges, graph.weights.tolist(), strict=True):
+            item["weight"] = weight
+    if types:
+        whole[_TYPES] = types_to_json(types)
+    return nodes, edges, whole

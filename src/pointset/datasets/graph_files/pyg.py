@@ -37,7 +37,7 @@ def read(path: Path) -> Iterator[GraphRecord]:
     elif isinstance(content, tuple) and len(content) in (2, 3):
         yield from _from_dataset(name, *content[:2])
     else:
-        raise FileFormatError(f"{name} holds {_kind(content)}; {_EXPECTED}")
+        raise FileFormatError(f"{name} holds {_type_name(content)}; {_EXPECTED}")
 
 
 def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
@@ -104,12 +104,12 @@ def _check_archive(path: Path) -> None:
 def _from_dataset(name: str, data: Any, slices: Any) -> Iterator[GraphRecord]:
     whole = Data.from_dict(data) if isinstance(data, dict) else data
     if not isinstance(whole, Data):
-        raise FileFormatError(f"{name} holds a pair that starts with {_kind(data)}; {_EXPECTED}")
+        raise FileFormatError(f"{name} holds a pair that starts with {_type_name(data)}; {_EXPECTED}")
     if slices is None:  # a dataset of one graph
         yield _record(name, whole)
         return
     if not isinstance(slices, dict) or not all(isinstance(value, Tensor) for value in slices.values()) or not slices:
-        raise FileFormatError(f"{name} holds slices that are {_kind(slices)}; {_EXPECTED}")
+        raise FileFormatError(f"{name} holds slices that are {_type_name(slices)}; {_EXPECTED}")
     for value in (*slices.values(), *whole.to_dict().values()):
         if isinstance(value, Tensor) and value.layout is torch.strided and claims_too_much(value):
             raise FileFormatError(f"{name} is damaged: a tensor claims more numbers than the file holds")
@@ -125,7 +125,7 @@ def _from_dataset(name: str, data: Any, slices: Any) -> Iterator[GraphRecord]:
 
 def _record(name: str, data: Any) -> GraphRecord:
     if not isinstance(data, Data):
-        return GraphRecord(name, problem=f"got {_kind(data)}; expected a torch_geometric.data.Data")
+        return GraphRecord(name, problem=f"got {_type_name(data)}; expected a torch_geometric.data.Data")
     try:
         content = data.to_dict()
         fields = _checked_fields(content)
@@ -148,9 +148,9 @@ def _checked_fields(content: dict[str, Any]) -> dict[str, Any]:
             fields[key] = value.detach().as_subclass(Tensor)
     count = fields.get("num_nodes")
     if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-        raise GraphError(f"num_nodes is {_kind(count)}; expected a whole number")
+        raise GraphError(f"num_nodes is {_type_name(count)}; expected a whole number")
     return fields
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

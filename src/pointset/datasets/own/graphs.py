@@ -17,8 +17,8 @@ from pointset.datasets.cache import file_digest
 from pointset.datasets.card import Level
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.graph_files import read_graph_file
+from pointset.datasets.graph_files.checking import check_graphs
 from pointset.datasets.graph_files.formats import FOLDER, FORMATS, format_of
-from pointset.datasets.graph_files.screening import screen
 from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
@@ -290,14 +290,14 @@ def _read(path: Path, table: Path | None, progress: bool | None) -> _Read:
             names.append(record.name)
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({error.strerror or error})") from None
-    screened = screen(numbered)
-    graphs = {int(name): graph for name, graph in zip(screened.names, screened.graphs, strict=True)}
-    problems = {int(problem.name): ("not readable", problem.reason) for problem in screened.problems}
+    checked = check_graphs(numbered)
+    graphs = {int(name): graph for name, graph in zip(checked.names, checked.graphs, strict=True)}
+    problems = {int(problem.name): ("not readable", problem.reason) for problem in checked.problems}
     listed = list(graphs)
     unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
     problems |= {listed[at]: problem for at, problem in unfit.items()}
     good = {number: graph for number, graph in graphs.items() if number not in problems}
-    return _Read(names, good, problems, screened.ignored)
+    return _Read(names, good, problems, checked.ignored)
 
 
 def _targets(read: _Read, table: TargetTable | None, level: Level | None, task: Any) -> GraphTargets:

@@ -1,4 +1,4 @@
-"""Tensors as numbered columns (x0, x1, …) of plain numbers, and back, for formats made of text."""
+"""What the formats made of text share: tensors as numbered columns (x0, x1, …) of plain numbers, and names of nodes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Floats
 from pointset.errors import GraphError
+from pointset.points.graphs import Features, Graph, GraphArrays
 
 Number = int | float | bool
-_TYPES = {
-    str(kind).removeprefix("torch."): kind
-    for kind in (
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
         torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
         torch.float16, torch.bfloat16, torch.float32, torch.float64,
     )
 }  # fmt: skip
 
 
-class TensorKind(NamedTuple):
-    """What a column of numbers does not say of the tensor that it came from."""
+class TensorType(NamedTuple):
+    """What columns of numbers do not say of the tensor that they came from."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]  # of one row
@@ -33,26 +37,26 @@ class TensorKind(NamedTuple):
 
 def rows_of(tensor: Tensor, name: str) -> list[list[Number]]:
     """A list of numbers for each row of a tensor (rows, …)."""
-    if str(tensor.dtype).removeprefix("torch.") not in _TYPES:
+    if str(tensor.dtype).removeprefix("torch.") not in _DTYPES:
         raise GraphError(f"{name} is of type {tensor.dtype}; expected real numbers, as the format is made of text")
     wide = tensor.detach().to(torch.float64) if tensor.dtype.is_floating_point else tensor.detach()
     rows: list[list[Number]] = wide.reshape(tensor.shape[0], math.prod(tensor.shape[1:])).tolist()
     return rows
 
 
-def tensor_of(rows: Sequence[Sequence[Any]], name: str, kind: TensorKind | None = None) -> Tensor:
+def tensor_of(rows: Sequence[Sequence[Any]], name: str, type_: TensorType | None = None) -> Tensor:
     """The tensor (rows, width) of a table of numbers.
 
-    Without a ``kind``, truth values stay so, whole numbers become int64 and others float64, so that nothing is lost.
+    Without a type, truth values stay so, whole numbers become int64 and others float64, so that nothing is lost.
     """
     values = [value for row in rows for value in row]
     if not all(isinstance(value, (bool, int, float)) for value in values):
         strange = next(value for value in values if not isinstance(value, (bool, int, float)))
         raise GraphError(f"{name} has the value {strange!r}; expected numbers")
-    dtype = kind.dtype if kind else _narrowest(values)
+    dtype = type_.dtype if type_ else _narrowest(values)
     if not dtype.is_floating_point and any(isinstance(value, float) for value in values):
         raise GraphError(f"{name} is noted as {dtype}, but has fractions. Remove the graph's attribute 'pointset'")
-    shape = (len(rows), *(kind.shape if kind else (len(rows[0]) if rows else 0,)))
+    shape = (len(rows), *(type_.shape if type_ else (len(rows[0]) if rows else 0,)))
     try:
         return torch.tensor(values, dtype=dtype).reshape(shape)
     except (RuntimeError, OverflowError, ValueError, TypeError) as error:
@@ -74,22 +78,22 @@ def numbered_columns(names: Iterable[str], stem: str) -> list[str]:
     return [f"{stem}{number}" for number in numbers]
 
 
-def kinds_as_text(kinds: dict[str, TensorKind]) -> str:
-    """A line of JSON that :func:`kinds_from_text` reads."""
+def types_to_json(types: dict[str, TensorType]) -> str:
+    """A line of JSON that :func:`types_from_json` reads."""
     return json.dumps(
-        {name: [str(kind.dtype).removeprefix("torch."), list(kind.shape)] for name, kind in kinds.items()}
+        {name: [str(dtype).removeprefix("torch."), list(shape)] for name, (dtype, shape) in types.items()}
     )
 
 
-def kinds_from_text(text: str) -> dict[str, TensorKind]:
+def types_from_json(text: str) -> dict[str, TensorType]:
     """Types and shapes as they were written.
 
     Raises:
-        GraphError: the text is not of that form.
+        GraphError: the text is not that JSON.
     """
     try:
         return {
-            str(name): TensorKind(_TYPES[dtype], _checked_shape(shape))
+            str(name): TensorType(_DTYPES[dtype], _checked_shape(shape))
             for name, (dtype, shape) in json.loads(text).items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -105,15 +109,12 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-# Names of nodes in files: they give the nodes their order, and are then gone.
-
-
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-
-
 def ordered_names(names: Sequence[str]) -> list[str]:
-    """Whole numbers in their order, other names as they come. 0- and 1-based numbering give the same graph."""
-    if not all(_WHOLE_NUMBER.fullmatch(name) for name in names):
+    """Names of nodes, which give them their order and are then gone: whole numbers by size, others as they come.
+
+    Numbering from 0 and from 1 give the same graph.
+    """
+    if not all(WHOLE_NUMBER.fullmatch(name) for name in names):
         return list(names)
     ordered = sorted(names, key=int)
     for one, other in itertools.pairwise(ordered):
@@ -123,6 +124,21 @@ def ordered_names(names: Sequence[str]) -> list[str]:
 
 
 def lost_names(ordered: Sequence[str]) -> tuple[str, ...]:
-    """What is to be said of names that are not 0…n−1 already: points have no place for them."""
+    """What is ignored where the names are not 0…n−1 already, as points have no place for them."""
     plain = all(name == str(index) for index, name in enumerate(ordered))
     return () if plain else ("node names (nodes are numbered from 0)",)
+
+
+def graph_of_names(
+    names: Sequence[str], edges: Iterable[tuple[str, str]], weights: Floats | None, features: Features
+) -> Graph:
+    """The graph whose edges are pairs of names; features of edges come in their order."""
+    number = {name: index for index, name in enumerate(names)}
+    pairs = np.array([(number[u], number[v]) for u, v in edges], dtype=np.int64).reshape(-1, 2)
+    return GraphArrays.from_flat(
+        num_nodes=np.array([len(names)]),
+        num_edges=np.array([len(pairs)]),
+        edges=pairs.T,
+        weights=weights,
+        features=None if all(value is None for value in features) else [features],
+    )[0]
