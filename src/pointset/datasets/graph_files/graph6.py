@@ -141,7 +141,7 @@ def _sparse6_line(graph: Graph, name: str) -> bytes:
     network: nx.Graph[int] = nx.Graph()
     network.add_nodes_from(range(graph.num_nodes))
     network.add_edges_from(graph.edges.T.tolist())
-    line = nx.to_sparse6_bytes(network, header=False).rstrip()
+    line: bytes = nx.to_sparse6_bytes(network, header=False).rstrip()
     if graph.num_nodes > _sparse6_node_limit(line):
         raise FileFormatError(
             f"{name}: {graph.num_nodes} nodes with only {graph.edges.shape[1]} edges; sparse6 says nothing of "
