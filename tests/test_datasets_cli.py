@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pointset.cli.datasets_show import category_names, chosen_graphs, metric_in_words, short_name, task_in_words
+from pointset.cli.datasets_show import category_names, chosen_graphs, short_name, task_in_words
 from pointset.cli.main import app
 from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Metric, PaperRow, Target, Task
@@ -383,8 +383,8 @@ def test_torch_is_not_waited_for(arguments: list[str]) -> None:
 
 
 def test_words_for_metrics_and_categories() -> None:
-    assert [metric_in_words(metric) for metric in Metric] == [
-        "MAE ↓", "RMSE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "macro F1 ↑"
+    assert [metric.with_arrow for metric in Metric] == [
+        "MAE ↓", "RMSE ↓", "R² ↑", "normalised MAE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "macro F1 ↑"
     ]  # fmt: skip
     assert task_in_words(KINDS["yes-or-no"].card) == "binary classification"
     assert category_names(["bond: 1 single, 2 double (0 does not occur)"]) == {1: "single", 2: "double"}

@@ -25,8 +25,8 @@ from pointset.paper.tables.spec import PrintedRow, TableSpec, printed_cell, tabl
 from pointset.registry import is_baseline
 from pointset.runs.recipe import Recipe, check_ready
 from pointset.runs.recipe_files import read_recipe, recipe_names
-from pointset.training.metrics import check_metric
 from pointset.training.optim import check_schedule
+from pointset.training.scoring import check_metric
 
 ISSUE = {"counting", "qm9", "zinc", "zinc-full", "molhiv", "long-range", "tu", "ablation", "scalability", "parameters"}
 app = typer.Typer()

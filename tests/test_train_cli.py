@@ -26,7 +26,7 @@ runner = CliRunner()
 def test_a_run_from_the_shell(recipe_file: Path, tmp_path: Path) -> None:
     code, said = invoke("train", recipe_file, "trainer.epochs=1", "seed=4", "--run-dir", "run", "--device", "cpu")
     assert code == 0, said
-    assert "test: mae" in said and "best epoch 1 of 1" in said and "scored once" in said
+    assert "test: MAE" in said and "best epoch 1 of 1" in said and "scored once" in said
     assert f"report: {Path('run') / 'report.html'}" in said
     result = json.loads(Path("run/result.json").read_text())
     assert result["seed"] == 4 and result["epochs"] == 1
@@ -187,7 +187,7 @@ def test_errors_have_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
     print_result(json.loads((run / "result.json").read_text()), run)
     said = capsys.readouterr().out
-    assert "test: mae 0.0300 eV, r2 0.9000\n" in said and "mae 0.0200 ± 0.0010 eV" in said
+    assert "test: MAE 0.0300 eV, R² 0.9000\n" in said and "MAE 0.0200 ± 0.0010 eV" in said
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "predict"])

@@ -12,7 +12,7 @@ from pointset.errors import FileFormatError, MemoryForecastError, PointsetError,
 from pointset.files import read_json, write_json
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
-from pointset.runs.result import ProgressRecord
+from pointset.training.checkpoint import ProgressRecord
 from pointset.training.loop import Fitting
 from pointset.training.run import train
 from tests.small_training import changed, edge_counts, write_graphs

@@ -23,8 +23,8 @@ from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.reports.tuning import write_tuning_report
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
+from pointset.runs.result import EpochRow
 from pointset.training.interruption import TrainingStopped
-from pointset.training.progress import EpochRow
 from pointset.training.run import train
 from pointset.tuning import TuningResult, tune
 from pointset.tuning.ranges import search_space

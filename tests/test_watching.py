@@ -19,9 +19,10 @@ import pytest
 from rich.console import Console
 
 from pointset.errors import MissingExtraError, SpecError
+from pointset.runs.result import EpochRow
 from pointset.text import clock
 from pointset.training import progress
-from pointset.training.progress import MODES, Bar, EpochRow, Plain, Plan, Quiet, Session, Watcher, Watchers, watcher_for
+from pointset.training.progress import MODES, Bar, Plain, Plan, Quiet, Session, Watcher, Watchers, watcher_for
 
 BATCHES, GRAPHS = 10, 100
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -228,7 +229,8 @@ def test_a_real_terminal_sees_one_line_that_moves(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import time
-            from pointset.training.progress import EpochRow, Plan
+            from pointset.runs.result import EpochRow
+            from pointset.training.progress import Plan
             from pointset.training.progress import watcher_for
             watcher = watcher_for("auto", log_dir=None)
             watcher.begin(Plan("small", 2, 0, 1000, 1000, "mae", False, 1))

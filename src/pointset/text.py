@@ -8,33 +8,6 @@ from collections.abc import Sequence
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NO_NUMBER = "–"
 _HUGE = 1e9  # from here on fixed digits would only be wide
-_METRICS = {
-    "mae": ("MAE", "mean absolute error"),
-    "rmse": ("RMSE", "root mean square error"),
-    "r2": ("R²", "share of the variance explained"),
-    "normalised_mae": ("normalised MAE", "mean absolute error in units of the target's standard deviation"),
-    "roc_auc": ("ROC-AUC", "area under the ROC curve"),
-    "average_precision": ("average precision", "area under the precision-recall curve"),
-    "accuracy": ("accuracy", "share of correct answers"),
-    "macro_f1": ("macro F1", "F1 score, averaged over the classes"),
-    "loss": ("loss", "training loss"),
-}
-_ERRORS = ("mae", "rmse", "normalised_mae", "loss")  # metrics of which less is better
-
-
-def metric_name(metric: str) -> str:
-    """``MAE``."""
-    return _METRICS.get(metric, (metric.replace("_", " "), ""))[0]
-
-
-def metric_meaning(metric: str) -> str:
-    """``mean absolute error``; empty where it is unknown."""
-    return _METRICS.get(metric, ("", ""))[1]
-
-
-def higher_is_better(metric: str) -> bool:
-    """The direction of a metric by its name."""
-    return metric not in _ERRORS
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -14,7 +14,8 @@ from pointset.cli.console import Device, load_torch, output_console, plain_table
 from pointset.cli.entry import INTERRUPTED
 from pointset.cli.express import JsonFile, Picture, check_outputs, write_outputs
 from pointset.cli.train import Progress
-from pointset.text import byte_size, counted, duration, metric_name, printable, with_spread
+from pointset.metrics import metric_label
+from pointset.text import byte_size, counted, duration, printable, with_spread
 
 if TYPE_CHECKING:
     from pointset.paper.comparison import Comparison, Contender, Plan, Planned
@@ -57,7 +58,7 @@ def show_plan(made: Plan) -> None:
 
 def show_comparison(found: Comparison) -> None:
     """The table of results; the best test score is bold."""
-    name = metric_name(found.metric)
+    name = metric_label(found.metric)
     console = output_console()
     headings = (
         *("model", "width", "parameters", f"test {name}", "validation", "best epoch"),

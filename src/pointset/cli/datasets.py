@@ -24,7 +24,7 @@ from pointset.cli.console import (
     say_lines,
     show_error,
 )
-from pointset.cli.datasets_show import metric_in_words, task_in_brief, task_in_words
+from pointset.cli.datasets_show import task_in_brief, task_in_words
 from pointset.datasets.card import Card
 from pointset.errors import MissingDataError, SpecError
 from pointset.text import counted, printable
@@ -119,7 +119,7 @@ def _cells(entry: Entry, task: Callable[[Card], str]) -> list[Any]:
         here = Text(entry.found.origin, style="green")
     else:
         here = Text(_DOWNLOADABLE if entry.downloadable else _MISSING, style="yellow" if entry.downloadable else "dim")
-    return [Text(card.name, style="bold"), task(card), *sizes, metric_in_words(card.metric), here]
+    return [Text(card.name, style="bold"), task(card), *sizes, card.metric.with_arrow, here]
 
 
 def _notes(entries: list[Entry]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pointset.cli.console import output_console, plain_table
-from pointset.datasets.card import Card, Level, Metric, Target, Task
+from pointset.datasets.card import Card, Level, Target, Task
 from pointset.specs import Categories, Spec
 from pointset.text import counted, number, percent, printable
 
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 
 
 # Words for what a card says, the same in tables and cards.
-
-
-_METRICS = {
-    Metric.MAE: "MAE",
-    Metric.RMSE: "RMSE",
-    Metric.ROC_AUC: "ROC-AUC",
-    Metric.AVERAGE_PRECISION: "AP",
-    Metric.ACCURACY: "accuracy",
-    Metric.MACRO_F1: "macro F1",
-}
 
 
 def task_in_words(card: Card) -> str:
@@ -60,11 +50,6 @@ def task_in_brief(card: Card) -> str:
     if len(card.targets) > 1:
         return f"{len(card.targets)} targets{of_nodes}"
     return ("binary" if card.task is Task.BINARY else "regression") + of_nodes
-
-
-def metric_in_words(metric: Metric) -> str:
-    """``MAE ↓``: the arrow points to where it is better."""
-    return f"{_METRICS[metric]} {'↑' if metric.higher_is_better else '↓'}"
 
 
 def short_name(column: str) -> str:
@@ -362,7 +347,7 @@ def _lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     from pointset.datasets.sources import known_files
 
     better = "higher" if card.metric.higher_is_better else "lower"
-    scored = f"{task_in_words(card)}; scored by {metric_in_words(card.metric)} ({better} is better)"
+    scored = f"{task_in_words(card)}; scored by {card.metric.with_arrow} ({better} is better)"
     yield "task", scored if card.targets else f"none (no targets; pass --{'target' if card.molecules else 'table'})"
     noun = ("label" if card.task is Task.MULTI_LABEL else "target") + ("s" if len(card.targets) > 1 else "")
     for meaning, same in groupby(card.targets, key=lambda target: target.meaning):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pointset.cli.console import Verb, Verbs, output_console, plain_table, reported_errors
-from pointset.cli.datasets_show import metric_in_words
-from pointset.datasets.card import Metric
 from pointset.errors import SpecError, did_you_mean
+from pointset.metrics import metric_named
 from pointset.text import printable
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ _NOTES = (
     "size: layers×width. in the paper: mean ± std, in the units of the dataset's card.",
     "pointset recipes show NAME: every setting. pointset train NAME [KEY=VALUE]…: train by it.",
 )
-_OTHER_METRICS = {"normalised_mae": "normalised MAE", "r2": "R²"}  # which no dataset has as its own
 
 
 def listed(word: str = "") -> list[Recipe]:
@@ -92,16 +90,9 @@ def show_list(recipes: list[Recipe]) -> None:
 def result_in_words(expected: Expected) -> str:
     """``MAE 0.063 ± 0.003``, with the digits that are printed."""
     if expected.std is None:
-        return f"{metric_name(expected.metric)} {expected.value:.2g}"
+        return f"{metric_named(expected.metric).short} {expected.value:.2g}"
     digits = max(len(f"{number:.10f}".rstrip("0").partition(".")[2]) for number in (expected.value, expected.std))
-    return f"{metric_name(expected.metric)} {expected.value:.{digits}f} ± {expected.std:.{digits}f}"
-
-
-def metric_name(metric: str) -> str:
-    """``ROC-AUC`` for ``roc_auc``."""
-    if metric in _OTHER_METRICS:
-        return _OTHER_METRICS[metric]
-    return metric_in_words(Metric(metric)).rpartition(" ")[0]
+    return f"{metric_named(expected.metric).short} {expected.value:.{digits}f} ± {expected.std:.{digits}f}"
 
 
 def remarks(recipe: Recipe) -> Iterator[str]:

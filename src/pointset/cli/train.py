@@ -16,6 +16,7 @@ import typer
 from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
 from pointset.cli.entry import INTERRUPTED
 from pointset.errors import MissingExtraError, SpecError
+from pointset.metrics import metric_label, metric_unit
 from pointset.runs.folder import RunFolder
 from pointset.text import counted, duration, fixed, printable
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 COUNTED = 0.010  # the largest normalised MAE at which a model counts a substructure, after Huang et al. 2023
 _MOST_TARGETS = 20
-_IN_UNITS = ("mae", "rmse")  # metrics that are in the unit of the target
 
 
 def print_result(result: Mapping[str, Any], folder: Path) -> None:
@@ -40,7 +40,7 @@ def print_result(result: Mapping[str, Any], folder: Path) -> None:
     _print_targets(console, result, _value)
     if result["test"]:
         scores = ", ".join(
-            f"{_name(metric)} {_score(value)}{_unit(result, metric)}" for metric, value in result["test"].items()
+            f"{metric_label(metric)} {_score(value)}{_unit(result, metric)}" for metric, value in result["test"].items()
         )
         console.print(f"test: {scores}")
     else:
@@ -62,7 +62,7 @@ def print_summary(summary: Mapping[str, Any], folder: Path) -> None:
     for metric, spread in summary["test"].items():
         values = ", ".join(_score(value) for value in spread["values"])
         console.print(
-            f"test {_name(metric)}: {_mean_and_deviation(spread)}{_unit(summary, metric)} "
+            f"test {metric_label(metric)}: {_mean_and_deviation(spread)}{_unit(summary, metric)} "
             f"over {len(summary['runs'])} runs ({values})"
         )
     _print_expected(console, summary, summary["test"].get(summary["metric"], {}).get("mean"))
@@ -74,7 +74,7 @@ def print_scores(console: Console, scores: Mapping[str, Any], per_target: Mappin
     table = plain_table(console)
     table.add_column("")
     for metric in scores:
-        table.add_column(_name(metric), justify="right")
+        table.add_column(metric_label(metric), justify="right")
     if 1 < len(per_target) <= _MOST_TARGETS:
         for target, values in per_target.items():
             table.add_row(printable(target), *(_score(values.get(metric)) for metric in scores))
@@ -91,7 +91,7 @@ def _print_targets(console: Console, result: Mapping[str, Any], read: Any) -> No
     metric = expected["metric"] if paper else result["metric"]
     table = plain_table(console)
     table.add_column("target")
-    table.add_column(f"test {_name(metric)}", justify="right")
+    table.add_column(f"test {metric_label(metric)}", justify="right")
     ours = "PSDS" if result["model"]["preset"] == "psds" else "PST"
     for title in [ours, *others] if paper else []:
         table.add_column(f"paper's {title}", justify="right")
@@ -117,7 +117,7 @@ def _print_expected(console: Console, result: Mapping[str, Any], value: float | 
     deviation = "" if expected.get("std") is None else f" ± {_score(expected['std'])}"
     unit = _unit(result, expected["metric"])
     if expected["metric"] == result["metric"]:
-        console.print(f"the paper has {_name(expected['metric'])} {_score(expected['value'])}{deviation}{unit}")
+        console.print(f"the paper has {metric_label(expected['metric'])} {_score(expected['value'])}{deviation}{unit}")
 
 
 def _print_places(console: Console, folder: Path) -> None:
@@ -140,12 +140,8 @@ def _mean_and_deviation(spread: Mapping[str, Any]) -> str:
 def _unit(result: Mapping[str, Any], metric: str) -> str:
     """`` eV``, where the metric is in the targets' unit and they share one."""
     units = set((result.get("units") or {}).values())
-    shared = units.pop() if len(units) == 1 and metric in _IN_UNITS else ""
+    shared = metric_unit(metric, units.pop()) if len(units) == 1 else ""
     return f" {printable(shared)}" if shared else ""
-
-
-def _name(metric: str) -> str:
-    return metric.replace("_", " ")
 
 
 def _score(value: float | None) -> str:

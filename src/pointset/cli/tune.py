@@ -14,7 +14,8 @@ from pointset.cli.entry import INTERRUPTED
 from pointset.cli.express import JsonFile, check_outputs
 from pointset.cli.train import Progress
 from pointset.errors import MissingExtraError
-from pointset.text import counted, duration, metric_name, number, printable
+from pointset.metrics import metric_label
+from pointset.text import counted, duration, number, printable
 
 if TYPE_CHECKING:
     from pointset.runs.recipe import Recipe
@@ -55,7 +56,7 @@ def show_trial(trial: TrialRecord, result: TuningResult) -> None:
     from pointset.reports.tuning import short_names
 
     epochs = result.space.recipe.trainer.epochs
-    score = f"{metric_name(result.metric)} {number(trial.value)}"
+    score = f"{metric_label(result.metric)} {number(trial.value)}"
     match trial.state:
         case "complete":
             told = score
@@ -102,7 +103,7 @@ def _print_best(result: TuningResult) -> None:
         table = plain_table(console)
         keys = list(result.space.ranges)
         table.add_column("trial", justify="right")
-        for heading in (metric_name(result.metric), "best epoch", "parameters", *short_names(keys)):
+        for heading in (metric_label(result.metric), "best epoch", "parameters", *short_names(keys)):
             table.add_column(printable(heading), justify="right")
         for one in result.best:
             values = [f"{one.values[key]:.3g}" for key in keys]

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from pointset.errors import SpecError, did_you_mean
+from pointset.metrics import Metric as Metric
+from pointset.metrics import Task as Task
 from pointset.specs import Spec
 
 
@@ -20,31 +22,6 @@ class Level(StrEnum):
 
     GRAPH = "graph"
     NODE = "node"
-
-
-class Task(StrEnum):
-    """What is predicted."""
-
-    REGRESSION = "regression"
-    BINARY = "binary classification"
-    MULTI_CLASS = "multi-class classification"
-    MULTI_LABEL = "multi-label classification"
-
-
-class Metric(StrEnum):
-    """How predictions are scored; the value is the name in recipes and results."""
-
-    MAE = "mae"
-    RMSE = "rmse"
-    ROC_AUC = "roc_auc"
-    AVERAGE_PRECISION = "average_precision"
-    ACCURACY = "accuracy"
-    MACRO_F1 = "macro_f1"
-
-    @property
-    def higher_is_better(self) -> bool:
-        """The direction."""
-        return self not in (Metric.MAE, Metric.RMSE)
 
 
 @dataclass(frozen=True)

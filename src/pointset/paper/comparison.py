@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import finite, read_json, write_json
+from pointset.metrics import metric_named
 from pointset.paper.processes import own_processes
 from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder
@@ -24,9 +25,9 @@ from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
 from pointset.runs.records import Columns, read_columns
 from pointset.training.data import build_model, load_data
-from pointset.training.metrics import check_metric, higher_is_better
 from pointset.training.optim import check_schedule
 from pointset.training.run import check_same_recipe, parts_of, train
+from pointset.training.scoring import check_metric
 
 # The width at which a model has a given number of parameters (:func:`matched`).
 
@@ -478,7 +479,7 @@ def _comparison(made: Plan, seeds: int, contenders: Iterable[Contender]) -> Comp
         recipe=recipe.name,
         title=made.title,
         metric=made.metric,
-        higher_is_better=higher_is_better(made.metric),
+        higher_is_better=metric_named(made.metric).higher_is_better,
         parameters=made.parameters,
         tolerance=made.tolerance,
         epochs=recipe.trainer.epochs,

@@ -50,7 +50,7 @@ from pointset.registry import preset_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, load_data
-from pointset.training.metrics import score
+from pointset.training.scoring import score
 
 # Graphs that no training has seen: the kind of the counting benchmark, larger ones, and quite different ones.
 #

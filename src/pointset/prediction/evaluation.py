@@ -10,6 +10,7 @@ import numpy as np
 from pointset.datasets.card import Card
 from pointset.datasets.splits import PARTS
 from pointset.errors import MissingDataError, SpecError, did_you_mean
+from pointset.metrics import metric_named
 from pointset.points.graphs import Integers
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import changed, read_recipe
@@ -17,7 +18,7 @@ from pointset.runs.result import read_result
 from pointset.training.bundle import read_bundle
 from pointset.training.data import TrainingData, load_data
 from pointset.training.loop import outputs_for
-from pointset.training.metrics import higher_is_better, score
+from pointset.training.scoring import score
 
 EVERYTHING = "all"
 
@@ -73,7 +74,7 @@ def evaluate(
         "graphs": len(graphs),
         "left_out": len(data.dataset.rejected),
         "metric": recorded["metric"],
-        "higher_is_better": higher_is_better(recorded["metric"]),
+        "higher_is_better": metric_named(recorded["metric"]).higher_is_better,
         "scores": scores.overall,
         "per_target": scores.per_target,
         "recorded": recorded["test"] if part == "test" else None,

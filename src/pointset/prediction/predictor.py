@@ -28,15 +28,9 @@ from pointset.prediction.engine import Answer, Engine, Outcome
 from pointset.prediction.features import molecule_reader_of, read_ahead, threads_beside, workers_for
 from pointset.progress import progress_bar
 from pointset.training.bundle import Bundle, read_bundle
+from pointset.training.outputs import as_predictions
 
 # What comes out of a model, as people want it: numbers in the targets' units, probabilities, representations.
-
-
-def answers(outputs: Tensor, task: Task) -> Tensor:
-    """(rows, k) → (rows, k): numbers stay, logits become probabilities."""
-    if task is Task.REGRESSION:
-        return outputs
-    return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
 
 
 def predictions(model: PointModel, task: Task, scale: TargetScale | None) -> Answer:
@@ -45,7 +39,7 @@ def predictions(model: PointModel, task: Task, scale: TargetScale | None) -> Ans
     def rows(batch: PointBatch) -> Tensor:
         with torch.inference_mode():
             outputs: Tensor = model(batch).to("cpu", torch.float64)
-        return answers(outputs if scale is None else scale.restore(outputs), task)
+        return as_predictions(outputs if scale is None else scale.restore(outputs), task)
 
     return Answer(rows, model.readout.level == "node", torch.float64)
 

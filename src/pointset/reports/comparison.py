@@ -8,13 +8,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pointset.metrics import higher_is_better, metric_label
 from pointset.reports.charts import Cell, Table
 from pointset.reports.learning_curves import overlaid_validation
 from pointset.reports.recipe_sentences import Verdict, verdict_on
 from pointset.reports.run_page import Tile
 from pointset.runs.recipe import Expected
 from pointset.runs.records import RunGroup, RunRecord
-from pointset.text import counted, duration, higher_is_better, metric_name, number, with_spread
+from pointset.text import counted, duration, number, with_spread
 
 # Which runs belong together: those whose recipes differ only in seed or fold (:func:`experiments_of`).
 
@@ -135,7 +136,7 @@ def experiment_table(found: Comparison, best: Experiment | None) -> Table:
         score = with_spread(*mean_and_std(one.values(metric))) if metric is not None else _own_scores(one)
         row = [Cell(one.name), Cell(_finished(one)), Cell(score, "good" if one is best else "")]
         rows.append([*row, *([_paper(one)] if in_paper else []), Cell(_parameters(one.runs[0]))])
-    head = f"test {metric_name(metric)}" if metric is not None else "test"
+    head = f"test {metric_label(metric)}" if metric is not None else "test"
     heads = ["recipe", "runs", head, *(["paper"] if in_paper else []), "parameters"]
     return Table(heads, rows, "Mean ± standard deviation over seeds or folds.")
 
@@ -145,7 +146,7 @@ def run_table(found: Comparison) -> Table:
     separate = found.changed if len(found.changed) <= _MOST_COLUMNS else []
     together = [] if separate else found.changed
     head = ["run", *separate, *(["settings that differ"] if together else [])]
-    head += [f"test {metric_name(found.metric)}" if found.metric is not None else "test", "best epoch"]
+    head += [f"test {metric_label(found.metric)}" if found.metric is not None else "test", "best epoch"]
     rows = []
     for run in found.runs:
         values = flat(run.recipe.as_dict())
@@ -170,12 +171,12 @@ def target_comparison(found: Comparison) -> Table | None:
         spreads = [with_spread(*mean_and_std(one.target_values(target, metric))) for one in found.experiments]
         rows.append([Cell(target), *map(Cell, spreads), *([Cell(number((paper or {}).get(target)))] if paper else [])])
     head = ["target", *(one.name for one in found.experiments), *(["paper"] if paper else [])]
-    return Table(head, rows, f"Test {metric_name(metric)}, mean ± standard deviation over seeds or folds.")
+    return Table(head, rows, f"Test {metric_label(metric)}, mean ± standard deviation over seeds or folds.")
 
 
 def _paper(one: Experiment) -> Cell:
     paper = one.expected
-    return Cell("" if paper is None else f"{metric_name(paper.metric)} {with_spread(paper.value, paper.std)}")
+    return Cell("" if paper is None else f"{metric_label(paper.metric)} {with_spread(paper.value, paper.std)}")
 
 
 def _finished(one: Experiment) -> str:
@@ -188,7 +189,7 @@ def _own_scores(one: Experiment) -> str:
     if result is None:
         return "–"
     metric = result.main_metric
-    return f"{metric_name(metric)} {with_spread(*mean_and_std(one.values(metric)))}"
+    return f"{metric_label(metric)} {with_spread(*mean_and_std(one.values(metric)))}"
 
 
 def _name(run: RunRecord) -> str:
@@ -202,7 +203,7 @@ def _score(run: RunRecord, metric: str | None) -> str:
     if metric is not None:
         return number(run.result.test.get(metric))
     own = run.result.main_metric
-    return f"{metric_name(own)} {number(run.result.test.get(own))}"
+    return f"{metric_label(own)} {number(run.result.test.get(own))}"
 
 
 def _epoch(run: RunRecord) -> str:
@@ -267,7 +268,7 @@ def _verdict(found: Comparison) -> Verdict | None:
 
 def _lead(found: Comparison, best: Experiment | None, missing: int) -> str:
     runs = found.runs
-    metric = metric_name(found.metric) if found.metric is not None else ""
+    metric = metric_label(found.metric) if found.metric is not None else ""
     if len(found.experiments) == 1:
         differs = " and ".join(key for key in found.changed) or "nothing but the machine's rounding"
         text = f"{counted(len(runs), 'run')} of one recipe, which differ in {differs}."
@@ -290,7 +291,7 @@ def _tiles(found: Comparison, best: Experiment | None, verdict: Verdict | None) 
     chosen = best or (found.experiments[0] if len(found.experiments) == 1 else None)
     if chosen is not None and found.metric is not None and (values := chosen.values(found.metric)):
         note = f"mean of {counted(len(values), 'run')}" if len(values) > 1 else chosen.name
-        label = f"{'best ' if best else ''}test {metric_name(found.metric)}"
+        label = f"{'best ' if best else ''}test {metric_label(found.metric)}"
         tiles.append(Tile(label, with_spread(*mean_and_std(values)), note, "main"))
     expected = found.experiments[0].expected
     if verdict is not None and expected is not None:

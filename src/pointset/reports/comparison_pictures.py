@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pointset.metrics import metric_label
 from pointset.reports.pictures import check_picture_file, save_picture
-from pointset.text import byte_size, duration, metric_name, number, with_spread
+from pointset.text import byte_size, duration, number, with_spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +63,8 @@ def compose_comparison(content: Mapping[str, Any]) -> Figure:
     seeds = "" if content["seeds"] == 1 else f", median of {content['seeds']} seeds"
     page.head(
         content["title"] or content["recipe"],
-        f"validation {metric_name(content['metric'])} of models with about {content['parameters']:,} parameters{seeds}",
+        f"validation {metric_label(content['metric'])} of models with about {content['parameters']:,} parameters"
+        f"{seeds}",
     )
     axes = page.axes(MARGIN + 0.6, HEAD, _CHART[0], high)
     _draw_curves(axes, content)
@@ -90,7 +92,7 @@ def _draw_curves(axes: Axes, content: Mapping[str, Any]) -> None:
         for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
             ticks(FuncFormatter(lambda value, _: _round_number(value)))
     axes.set_xlabel("epoch", color=QUIET)
-    axes.set_ylabel(f"validation {metric_name(content['metric'])}", color=QUIET)
+    axes.set_ylabel(f"validation {metric_label(content['metric'])}", color=QUIET)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color=HAIRLINE, linewidth=0.8, which="both")
     axes.set_axisbelow(True)
@@ -115,7 +117,7 @@ def _write_key(page: Page, left: float, top: float, content: Mapping[str, Any]) 
         enumerate(content["contenders"]),
         key=lambda pair: (_is_unscored(pair[1]), sign * (pair[1]["test_mean"] or 0.0)),
     )
-    page.write(left + 1.85, top, f"test {metric_name(content['metric'])}", 10.5, QUIET)
+    page.write(left + 1.85, top, f"test {metric_label(content['metric'])}", 10.5, QUIET)
     for row, (index, model) in enumerate(order, start=1):
         line = top + row * _LINE
         middle = 1 - (line + 0.07) / page.high

@@ -12,7 +12,8 @@ from scipy.spatial import KDTree
 from pointset.reports.charts import Element, Figure, Floats, add, drawing, finished, picture_of, short
 from pointset.reports.layout import place_nodes, smooth_values
 from pointset.reports.palette import SCALE, as_hex, coloured
-from pointset.runs.records import Attention, ExampleGraph, RunResult, TargetValue, WorstGraph
+from pointset.runs.records import Attention, ExampleGraph, TargetValue, WorstGraph
+from pointset.runs.result import RunResult
 from pointset.text import clipped, counted, number
 
 # Graphs on the page: nodes with their labels, or coloured by a strength (:func:`draw_graph`).

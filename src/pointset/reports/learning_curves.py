@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pointset.metrics import higher_is_better, metric_label
 from pointset.reports.charts import Axis, Chart, Figure, Floats, add, short
 from pointset.runs.records import Columns, EigenvalueFunctions, RunRecord
-from pointset.text import counted, higher_is_better, metric_name, number
+from pointset.text import counted, number
 
 _EPOCH = "epoch"
 
@@ -40,7 +41,7 @@ def overlaid_validation(runs: Sequence[tuple[RunRecord, str]], metric: str) -> F
     shown = [(run, style) for run, style in runs if f"val_{metric}" in run.epochs and _EPOCH in run.epochs]
     if not shown:
         return None
-    name = metric_name(metric)
+    name = metric_label(metric)
     values = [run.epochs[f"val_{metric}"] for run, _ in shown]
     ends = [
         float(end) for run, _ in shown for end in (run.epochs[_EPOCH].min(initial=1), run.epochs[_EPOCH].max(initial=2))
@@ -74,7 +75,7 @@ def _validation(run: RunRecord, metric: str | None) -> Figure | None:
     best = best_epoch(run)
     if metric is None or values is None or best is None:
         return None
-    name = metric_name(metric)
+    name = metric_label(metric)
     epoch, value = run.epochs[_EPOCH][best], float(values[best])
     y = Axis.around([values], may_be_log=not higher_is_better(metric))
     chart = Chart(_epoch_axis(run.epochs), y, f"Validation {name}; best {number(value)} in epoch {epoch:.0f}")

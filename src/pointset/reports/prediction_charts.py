@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pointset.metrics import ThresholdCurve, threshold_curve
 from pointset.reports.charts import HEIGHT, WIDTH, Axis, Cell, Chart, Element, Figure, Table, add, drawing, finished
 from pointset.reports.palette import SCALE
-from pointset.runs.records import Predictions, RunRecord, RunResult
+from pointset.runs.records import Predictions, RunRecord
+from pointset.runs.result import RunResult
 from pointset.text import clipped, counted, number
 
 # What charts and their captions need of true and predicted values: R², MAE, ROC and precision-recall curves.
@@ -29,18 +31,6 @@ class Agreement(NamedTuple):
     r2: float  # NaN where the true values do not differ
 
 
-class Detection(NamedTuple):
-    """A yes-or-no label at every threshold, from the strictest to the laxest."""
-
-    positives: int
-    negatives: int
-    false_positive_rate: Floats  # (thresholds + 1,) from 0 to 1
-    recall: Floats  # (thresholds + 1,) from 0 to 1, also called true positive rate
-    precision: Floats  # (thresholds + 1,) the first is that of the strictest threshold
-    roc_auc: float  # NaN where only one of both answers occurs
-    average_precision: float
-
-
 def agreement(true: Floats, predicted: Floats) -> Agreement:
     """R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)² and MAE = mean |y − ŷ|."""
     known = np.isfinite(true) & np.isfinite(predicted)
@@ -53,27 +43,10 @@ def agreement(true: Floats, predicted: Floats) -> Agreement:
     return Agreement(true, predicted, float(np.abs(true - predicted).mean()), r2)
 
 
-def detection(true: Floats, probability: Floats) -> Detection:
-    """ROC curve, and average precision Σ (R_k − R_{k−1}) P_k as scikit-learn defines it; ties share a threshold."""
+def detection(true: Floats, probability: Floats) -> ThresholdCurve:
+    """The curves of a label over the rows where both are known."""
     known = np.isfinite(true) & np.isfinite(probability)
-    order = np.argsort(-probability[known], kind="stable")
-    scores, positive = probability[known][order], true[known][order] > 0.5
-    last = np.append(np.flatnonzero(np.diff(scores)), len(scores) - 1) if len(scores) else np.zeros(0, dtype=np.int64)
-    hits, alarms = np.cumsum(positive)[last], (last + 1).astype(np.int64)
-    positives, negatives = int(positive.sum()), int((~positive).sum())
-    recall = np.concatenate([[0.0], hits / max(positives, 1)])
-    false_alarms = np.concatenate([[0.0], (alarms - hits) / max(negatives, 1)])
-    precision = hits / alarms
-    both = positives > 0 and negatives > 0
-    return Detection(
-        positives=positives,
-        negatives=negatives,
-        false_positive_rate=false_alarms,
-        recall=recall,
-        precision=np.concatenate([precision[:1] if len(precision) else [np.nan], precision]),
-        roc_auc=float(np.trapezoid(recall, false_alarms)) if both else np.nan,
-        average_precision=float((np.diff(recall) * precision).sum()) if positives else np.nan,
-    )
+    return threshold_curve(true[known], probability[known])
 
 
 def confusion(
@@ -164,7 +137,7 @@ def detection_figures(numbers: Mapping[str, tuple[Floats, Floats]]) -> tuple[lis
     return [_roc(found, legend), _precision_recall(found, legend)], legend if len(legend) > 1 else []
 
 
-def _roc(found: Mapping[str, Detection], legend: list[tuple[str, str]]) -> Figure:
+def _roc(found: Mapping[str, ThresholdCurve], legend: list[tuple[str, str]]) -> Figure:
     scores = [one.roc_auc for one in found.values() if np.isfinite(one.roc_auc)]
     mean = number(float(np.mean(scores)), 3) if scores else "unknown"
     x, y = Axis(0, 1, "false positive rate"), Axis(0, 1, "true positive rate")
@@ -176,7 +149,7 @@ def _roc(found: Mapping[str, Detection], legend: list[tuple[str, str]]) -> Figur
     return Figure(chart.svg(), "ROC curve", f"{words}. The dashed diagonal is guessing.")
 
 
-def _precision_recall(found: Mapping[str, Detection], legend: list[tuple[str, str]]) -> Figure:
+def _precision_recall(found: Mapping[str, ThresholdCurve], legend: list[tuple[str, str]]) -> Figure:
     scores = [one.average_precision for one in found.values() if np.isfinite(one.average_precision)]
     mean = number(float(np.mean(scores)), 3) if scores else "unknown"
     x, y = Axis(0, 1, "recall"), Axis(0, 1, "precision")

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pointset.metrics import higher_is_better, metric_label
 from pointset.registry import preset_title
 from pointset.reports.charts import Axis, add, drawing, finished
 from pointset.runs.recipe import DatasetChoice, Expected, ModelChoice, Recipe, Schedule
-from pointset.runs.records import RunRecord, RunResult
-from pointset.text import capitalised, counted, higher_is_better, listed, metric_name, number, with_spread
+from pointset.runs.records import RunRecord
+from pointset.runs.result import RunResult
+from pointset.text import capitalised, counted, listed, number, with_spread
 
 _OPTIMISERS = {"adamw": "AdamW", "soap": "SOAP"}
 _LOSSES = {
@@ -102,7 +104,7 @@ def _schedule(schedule: Schedule, epochs: int | None) -> str:
 def _choice(recipe: Recipe, result: RunResult | None, metric: str | None) -> str:
     if result is not None and not result.val:
         return "The weights of the last epoch were kept, as there is no validation split."
-    text = f"The weights of the epoch with the best validation {metric_name(metric or 'score')} were kept"
+    text = f"The weights of the epoch with the best validation {metric_label(metric or 'score')} were kept"
     if result is not None and result.best_epoch is not None:
         text += f": epoch {result.best_epoch}"
     if result is not None and result.stopped_early:
@@ -206,7 +208,7 @@ def _strip(ours: float, std: float | None, expected: Expected) -> str:
         share = float(axis.shares(value))
         return _MARGIN + (share if up else 1 - share) * (_WIDTH - 2 * _MARGIN)
 
-    name = metric_name(expected.metric)
+    name = metric_label(expected.metric)
     described = f"{name}: {number(ours)} here, {number(expected.value)} in the paper; right is better"
     root = drawing(_WIDTH, _HEIGHT, described, "strip")
     line = 34.0

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pointset.metrics import higher_is_better, metric_label, metric_meaning, metric_unit
 from pointset.registry import preset_title
 from pointset.reports.charts import Cell, Table
 from pointset.reports.examples import attention_figures, error_words, worst_graphs
@@ -14,19 +15,9 @@ from pointset.reports.learning_curves import best_epoch, function_figure, learni
 from pointset.reports.prediction_charts import prediction_section
 from pointset.reports.recipe_sentences import Verdict, recipe_notes, recipe_sentences, verdict_on
 from pointset.runs.recipe import Expected
-from pointset.runs.records import RunRecord, RunResult
-from pointset.text import (
-    byte_size,
-    capitalised,
-    counted,
-    duration,
-    higher_is_better,
-    listed,
-    metric_meaning,
-    metric_name,
-    number,
-    with_spread,
-)
+from pointset.runs.records import RunRecord
+from pointset.runs.result import RunResult
+from pointset.text import byte_size, capitalised, counted, duration, listed, number, with_spread
 
 # Plain facts of a run: time and memory, the split, the machine, and the commands to run it again.
 
@@ -141,7 +132,7 @@ def lead(run: RunRecord) -> str:
     meaning = f" ({metric_meaning(metric)})" if metric_meaning(metric) else ""
     size = result.split_sizes.get("test")
     where = f"On {counted(size, 'test graph')} it has never seen" if size else "On the test split"
-    score = f"its {metric_name(metric)}{meaning} is {_with_unit(result, metric)}"
+    score = f"its {metric_label(metric)}{meaning} is {_with_unit(result, metric)}"
     return f"{model} learned from {data} to {_what(result)}. {where}, {score}."
 
 
@@ -166,12 +157,12 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
         if best is not None and run.metric is not None:
             value = number(float(run.epochs[f"val_{run.metric}"][best]))
             note = f"epoch {run.epochs['epoch'][best]:.0f}"
-            found.append(Tile(f"best validation {metric_name(run.metric)} so far", value, note, "main"))
+            found.append(Tile(f"best validation {metric_label(run.metric)} so far", value, note, "main"))
         return found
     metric = result.main_metric
     if result.test:
         score = number(result.test.get(metric))
-        found.append(Tile(f"test {metric_name(metric)}", score, _direction(metric, result), "main"))
+        found.append(Tile(f"test {metric_label(metric)}", score, _direction(metric, result), "main"))
     if result.expected is not None and verdict is not None:
         paper = with_spread(result.expected.value, result.expected.std)
         found.append(
@@ -179,7 +170,7 @@ def tiles(run: RunRecord, verdict: Verdict | None) -> list[Tile]:
         )
     if (validation := result.val.get(metric)) is not None:
         epochs = f"epoch {result.best_epoch} of {result.epochs}" if result.best_epoch and result.epochs else ""
-        found.append(Tile(f"validation {metric_name(metric)}", number(validation), epochs))
+        found.append(Tile(f"validation {metric_label(metric)}", number(validation), epochs))
     if result.parameters is not None:
         size = f"{run.recipe.model.layers} × {run.recipe.model.dim} channels"
         found.append(Tile("parameters", f"{result.parameters:,}", size))
@@ -195,8 +186,8 @@ def _direction(metric: str, result: RunResult) -> str:
 
 
 def _with_unit(result: RunResult, metric: str) -> str:
-    unit = next(iter(result.units.values())) if len(result.units) == 1 else None
-    return number(result.test.get(metric)) + (f" {unit}" if unit and metric in ("mae", "rmse") else "")
+    unit = metric_unit(metric, next(iter(result.units.values()))) if len(result.units) == 1 else ""
+    return number(result.test.get(metric)) + (f" {unit}" if unit else "")
 
 
 def _what(result: RunResult) -> str:
@@ -223,7 +214,7 @@ def score_table(result: RunResult) -> Table | None:
     if len(metrics) < 2:
         return None
     rows = [
-        [Cell(metric_name(metric)), Cell(number(result.val.get(metric))), Cell(number(result.test.get(metric)))]
+        [Cell(metric_label(metric)), Cell(number(result.val.get(metric))), Cell(number(result.test.get(metric)))]
         for metric in metrics
     ]
     return Table(["metric", "validation", "test"], rows)
@@ -240,8 +231,8 @@ def target_table(result: RunResult) -> Table | None:
     counting = bool(paper) and expected is not None and expected.metric == _NORMALISED
     compared = expected.metric if expected is not None and expected.metric in metrics else metrics[0]
     metrics = [compared, *(metric for metric in metrics if metric != compared)] if paper else metrics
-    head = ["target", metric_name(metrics[0]), *(["verdict"] if counting else []), *(["paper"] if paper else [])]
-    head += [*others, *(metric_name(metric) for metric in metrics[1:])]
+    head = ["target", metric_label(metrics[0]), *(["verdict"] if counting else []), *(["paper"] if paper else [])]
+    head += [*others, *(metric_label(metric) for metric in metrics[1:])]
     rows = []
     for target, scores in result.per_target.items():
         ours, value = scores.get(metrics[0]), paper.get(target)
@@ -276,7 +267,7 @@ def _counts(ours: float | None) -> Cell:
 
 
 def _caption(result: RunResult, metric: str, expected: Expected | None, counting: bool) -> str:
-    text = [] if expected is None else [f"{metric_name(metric)} of this run beside the paper's"]
+    text = [] if expected is None else [f"{metric_label(metric)} of this run beside the paper's"]
     if expected is not None and expected.table:
         text[0] += f" ({expected.table})"
     if counting:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pointset.metrics import metric_label
 from pointset.reports.charts import Axis, Cell, Chart, Figure, Table
 from pointset.reports.pages import check_page_extra, rendered, write_page
 from pointset.reports.pictures import check_picture_file, save_picture
 from pointset.reports.run_page import Tile
-from pointset.text import clipped, counted, duration, metric_name, number
+from pointset.text import clipped, counted, duration, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -32,7 +33,7 @@ Content = Mapping[str, Any]
 
 def page_of(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
     """The values of ``tuning.html.j2``; ``pictures`` are SVG files with what they show, which the page takes in."""
-    name = metric_name(content["metric"])
+    name = metric_label(content["metric"])
     by_number = {trial["number"]: trial for trial in content["trials"]}
     best = [by_number[one] for one in content["best"]]
     return {

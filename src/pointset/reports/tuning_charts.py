@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from pointset.metrics import metric_label
 from pointset.reports.page import HEAD, MARGIN, SMALL, TEXT, Page, width_of
 from pointset.reports.style import FAINT, HAIRLINE, INK, NEGATIVE, PAPER, POSITIVE, QUIET
-from pointset.text import counted, metric_name, number
+from pointset.text import counted, number
 
 _WIDE, _HIGH, _LEFT, _BELOW = 7.6, 4.9, 0.75, 0.95  # inches: the page, room for the ticks, room for axis and key
 _LOG_FROM = 20.0  # ratio of the largest to the smallest score from which the scale is logarithmic
@@ -27,7 +28,7 @@ Trial = Mapping[str, Any]
 def compose_history(content: Mapping[str, Any]) -> Figure:
     """The picture; ``content``: what ``pointset tune`` writes as tuning.json."""
     trials: Sequence[Trial] = content["trials"]
-    up, name = bool(content["higher_is_better"]), metric_name(content["metric"])
+    up, name = bool(content["higher_is_better"]), metric_label(content["metric"])
     page = Page(_WIDE, _HIGH)
     page.head(f"{content['recipe']}: {counted(len(trials), 'trial')}", _subtitle(content, name))
     place = (MARGIN + _LEFT, HEAD + 0.1, _WIDE - 2 * MARGIN - _LEFT, _HIGH - HEAD - 0.1 - _BELOW - MARGIN)

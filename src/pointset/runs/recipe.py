@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from pointset.errors import SpecError, did_you_mean
+from pointset.metrics import METRIC_NAMES
 from pointset.registry import preset_names
 
 # All keys of a recipe by path, what each expects in words, and the nearest right one of a wrong one.
@@ -194,9 +195,10 @@ def shown(value: Any) -> str:
 
 if TYPE_CHECKING:
     Preset = str
+    MetricName = str
 else:
     Preset = Literal[tuple(preset_names())]
-MetricName = Literal["mae", "rmse", "r2", "normalised_mae", "roc_auc", "average_precision", "accuracy", "macro_f1"]
+    MetricName = Literal[METRIC_NAMES]
 LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]

@@ -17,76 +17,16 @@ from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
-from pointset.datasets.card import Task
 from pointset.errors import FileFormatError
 from pointset.runs.folder import RunFolder
-from pointset.runs.recipe import Expected, Recipe
+from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_value
+from pointset.runs.result import Recorded, RunResult, Whole
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]  # of a CSV file: name → (rows,), NaN where a cell is empty
-Scores = dict[str, float | None]  # by metric
-Whole = Annotated[int, Field(ge=0)]
-
-
-class _Recorded(BaseModel):
-    """Values of a JSON file of a run; keys that are not named here may be anything."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True, protected_namespaces=())
-
-
-class DatasetNames(_Recorded):
-    """What was learned from."""
-
-    name: str = ""
-    title: str = ""
-
-
-class RunResult(_Recorded):
-    """``result.json`` of one run, as :func:`pointset.runs.result.result_of` makes it."""
-
-    recipe: str = ""
-    title: str = ""
-    dataset: DatasetNames = DatasetNames()
-    task: Task
-    level: str = "graph"
-    metric: str
-    higher_is_better: bool
-    test: Scores
-    val: Scores = {}
-    per_target: dict[str, Scores] = {}
-    best_epoch: int | None = None
-    epochs: int | None = None
-    stopped_early: bool = False
-    parameters: Whole | None = None
-    seconds: float | None = None
-    graphs_per_second: float | None = None
-    peak_memory_bytes: float | None = None
-    seed: int | None = None
-    fold: int | None = None
-    expected: Expected | None = None
-    units: dict[str, str | None] = {}
-    classes: list[str] = []
-    split_sizes: dict[str, Whole] = {}
-    test_scored: str = ""
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether numbers are predicted."""
-        return self.task is Task.REGRESSION
-
-    @property
-    def is_multi_class(self) -> bool:
-        """Whether one of several classes is predicted; predictions.csv then has their names."""
-        return self.task is Task.MULTI_CLASS
-
-    @property
-    def main_metric(self) -> str:
-        """The paper's metric where it is known, otherwise the one that chose the epoch."""
-        paper = self.expected.metric if self.expected is not None else self.metric
-        return paper if self.test.get(paper) is not None else self.metric
 
 
 def _name_of_folder(name: str) -> str:
@@ -95,7 +35,7 @@ def _name_of_folder(name: str) -> str:
     return name
 
 
-class RunGroup(_Recorded):
+class RunGroup(Recorded):
     """``result.json`` of a folder that holds several seeds or folds."""
 
     runs: list[Annotated[str, AfterValidator(_name_of_folder)]] = Field(min_length=1)
@@ -103,12 +43,12 @@ class RunGroup(_Recorded):
     recipe: str = ""
 
 
-class ExampleGraph(_Recorded):
+class ExampleGraph(Recorded):
     """A graph to be drawn."""
 
     name: str = ""
     num_nodes: Whole
-    edges: list[tuple[Whole, Whole]] = []
+    edges: list[tuple[Whole, Whole]] = Field(default_factory=list)
     labels: list[str] | None = None
     smiles: str | None = None
 
@@ -121,7 +61,7 @@ class ExampleGraph(_Recorded):
         return self
 
 
-class EigenvalueFunctions(_Recorded):
+class EigenvalueFunctions(Recorded):
     """The functions f of some channels at the eigenvalues of a graph."""
 
     matrix: str = ""
@@ -136,7 +76,7 @@ class EigenvalueFunctions(_Recorded):
         return self
 
 
-class Attention(_Recorded):
+class Attention(Recorded):
     """Attention of each layer on one graph."""
 
     graph: ExampleGraph
@@ -153,7 +93,7 @@ class Attention(_Recorded):
         return self
 
 
-class TargetValue(_Recorded):
+class TargetValue(Recorded):
     """A target of a graph."""
 
     target: str
@@ -161,21 +101,21 @@ class TargetValue(_Recorded):
     predicted: float | str | None = None
 
 
-class WorstGraph(_Recorded):
+class WorstGraph(Recorded):
     """A graph that was predicted badly."""
 
     graph: ExampleGraph
     position: int | None = None
     error: float | None = None
-    values: list[TargetValue] = []
+    values: list[TargetValue] = Field(default_factory=list)
 
 
-class Examples(_Recorded):
+class Examples(Recorded):
     """``examples.json``."""
 
     functions: EigenvalueFunctions | None = None
     attention: Attention | None = None
-    worst: list[WorstGraph] = []
+    worst: list[WorstGraph] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -1,170 +1,126 @@
-"""result.json: what came out of a run (:func:`result_of`)."""
+"""What a run leaves behind: result.json (:class:`RunResult`), metrics.csv (:class:`EpochRow`), environment.json."""
 
 from __future__ import annotations
 
 import csv
-import dataclasses
-import math
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pointset.errors import FileFormatError
 from pointset.files import read_json, replacing
-from pointset.machine import VERSION, cores, peak_bytes
-from pointset.runs.recipe import Recipe
-from pointset.training.metrics import Scores, higher_is_better
-from pointset.training.progress import EpochRow
+from pointset.machine import VERSION, cores
+from pointset.metrics import Task
+from pointset.runs.recipe import Expected
 
-if TYPE_CHECKING:
-    from pointset.training.data import TrainingData
+TEST_SCORED = "once, at the end, with the weights of the best epoch by validation"
+_RELIED_ON = ("model", "per_target", "expected", "best_epoch", "epochs", "parameters", "seconds", "test_scored")
 
-# How far a run has come, as plain values that a checkpoint holds beside its tensors (:class:`ProgressRecord`).
+Scores = dict[str, float | None]  # by metric
+Whole = Annotated[int, Field(ge=0)]
 
 
-@dataclass
-class ProgressRecord:
-    """Changes as the run goes on."""
+class Recorded(BaseModel):
+    """Values of a JSON file of a run; keys that are not named here may be anything."""
 
-    epoch: int = 0  # epochs that are done, validation included
-    batch: int = 0  # batches that are done of the next one
-    loss_sum: float = 0.0  # over the terms of those batches
-    loss_terms: float = 0.0
-    training_seconds: float = 0.0  # spent on those batches
-    epoch_seconds: float = 0.0  # the same, with validation
-    best_epoch: int = 0  # 1-based; 0: none yet
-    best_value: float = math.nan  # its validation metric
-    seconds: float = 0.0  # of training and validation, all sessions together
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True, protected_namespaces=())
+
+
+class DatasetNames(Recorded):
+    """What was learned from."""
+
+    name: str = ""
+    title: str = ""
+
+
+class RunResult(Recorded):
+    """``result.json`` of one run: what :func:`pointset.train` returns, as plain values."""
+
+    recipe: str = ""
+    title: str = ""
+    dataset: DatasetNames = DatasetNames()
+    model: dict[str, Any] = {}
+    task: Task
+    level: str = "graph"
+    metric: str  # which chose the best epoch
+    higher_is_better: bool
+    test: Scores
+    val: Scores = {}
+    per_target: dict[str, Scores] = {}
+    best_epoch: int | None = None
+    epochs: int | None = None
     stopped_early: bool = False
-    history: list[EpochRow] = field(default_factory=list)
+    parameters: Whole | None = None
+    seconds: float | None = None
+    graphs_per_second: float | None = None
+    peak_memory_bytes: float | None = None
+    seed: int | None = None
+    fold: int | None = None
+    expected: Expected | None = None
+    units: dict[str, str | None] = {}
+    classes: list[str] = []
+    split_sizes: dict[str, Whole] = {}
+    test_scored: str = ""
 
     @property
-    def mean_loss(self) -> float:
-        """Of the epoch so far."""
-        return self.loss_sum / self.loss_terms if self.loss_terms else math.nan
+    def is_regression(self) -> bool:
+        """Whether numbers are predicted."""
+        return self.task is Task.REGRESSION
 
-    def spend(self, seconds: float, *, training: bool) -> None:
-        """Time went by."""
-        self.seconds += seconds
-        self.epoch_seconds += seconds
-        self.training_seconds += seconds if training else 0.0
+    @property
+    def is_multi_class(self) -> bool:
+        """Whether one of several classes is predicted; predictions.csv then has their names."""
+        return self.task is Task.MULTI_CLASS
 
-    def end_epoch(self, row: EpochRow) -> None:
-        """The epoch is done; the next one begins."""
-        self.history.append(row)
-        self.epoch += 1
-        self.batch = 0
-        self.loss_sum = self.loss_terms = self.training_seconds = self.epoch_seconds = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; floats survive exactly."""
-        return dataclasses.asdict(self)
-
-    def _check(self) -> None:
-        for name in (one.name for one in dataclasses.fields(self) if one.name != "history"):
-            value, kind = getattr(self, name), type(getattr(ProgressRecord, name))
-            fits = isinstance(value, kind) or (kind is float and type(value) is int)
-            if not fits or (kind is int and value < 0):
-                raise TypeError(f"{name} is {value!r:.40}")
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ProgressRecord:
-        """The inverse of :meth:`as_dict`.
-
-        Raises:
-            FileFormatError: these are no such values.
-        """
-        try:
-            record = cls(**(values | {"history": [EpochRow(**row) for row in values["history"]]}))
-            record._check()
-            return record
-        except (TypeError, KeyError, AttributeError) as error:
-            raise FileFormatError(f"the checkpoint's record of progress is damaged ({error})") from None
-
-
-_KEPT = {  # what others rely on
-    "metric": str,
-    "test": dict,
-    "per_target": dict,
-    "model": dict,
-    "expected": dict | None,
-    "best_epoch": int,
-    "epochs": int,
-    "parameters": int,
-    "seconds": float | int,
-    "test_scored": str,
-}
-TEST_SCORED = "once, at the end, with the weights of the best epoch by validation"
-
-
-def result_of(
-    recipe: Recipe, data: TrainingData, progress: ProgressRecord, metric: str, test: Scores, parameters: int
-) -> dict[str, Any]:
-    """Plain values, for ``result.json``.
-
-    Args:
-        recipe: of the run.
-        data: what it was trained on.
-        progress: at its end.
-        metric: the one that chose the best epoch.
-        test: scores of the test part; empty where there is none.
-        parameters: of the model.
-    """
-    card = data.card
-    best = next((row for row in progress.history if row.epoch == progress.best_epoch), None)
-    speeds = sorted(row.graphs_per_second for row in progress.history)
-    return {
-        "recipe": recipe.name,
-        "title": recipe.title,
-        "dataset": {"name": card.name, "title": card.title},
-        "model": recipe.model.model_dump(mode="json"),
-        "task": card.task.value,
-        "level": card.level.value,
-        "metric": metric,
-        "higher_is_better": higher_is_better(metric),
-        "test": test.overall,
-        "val": {} if best is None else best.val,
-        "per_target": test.per_target,
-        "best_epoch": progress.best_epoch,
-        "epochs": progress.epoch,
-        "stopped_early": progress.stopped_early,
-        "parameters": parameters,
-        "seconds": round(progress.seconds, 3),
-        "graphs_per_second": speeds[len(speeds) // 2] if speeds else None,
-        "peak_memory_bytes": peak_bytes(),
-        "seed": recipe.seed,
-        "fold": recipe.dataset.fold,
-        "expected": None if recipe.expected is None else recipe.expected.model_dump(mode="json"),
-        "units": {target.name: target.unit for target in card.targets},
-        "classes": list(card.classes),
-        "split_sizes": {part: len(indices) for part, indices in data.dataset.split.items()},
-        "test_scored": TEST_SCORED if test.overall else "there is no test part",
-    }
+    @property
+    def main_metric(self) -> str:
+        """The paper's metric where it is known, otherwise the one that chose the epoch."""
+        paper = self.expected.metric if self.expected is not None else self.metric
+        return paper if self.test.get(paper) is not None else self.metric
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What a finished run has written.
+    """The plain values that a finished run has written.
 
     Raises:
-        FileFormatError: it is damaged.
+        FileFormatError: the file is damaged.
     """
-    result = read_json(path)
-    missing = [key for key, kind in _KEPT.items() if key not in result or not isinstance(result[key], kind)]
-    if missing:
+    values = read_json(path)
+    wrong = [key for key in _RELIED_ON if key not in values]
+    try:
+        RunResult.model_validate(values)
+    except ValidationError as error:
+        wrong += [str(entry["loc"][0]) for entry in error.errors()]
+    if wrong:
         raise FileFormatError(
-            f"{path} is damaged: it has no {', '.join(missing)}. Delete it and resume the run, which writes it again"
+            f"{path} is damaged: {', '.join(dict.fromkeys(wrong))} missing or impossible. Delete it and resume the "
+            "run, which writes it again"
         )
-    return result
+    return values
 
 
-# metrics.csv: a row for each epoch.
+@dataclass(frozen=True)
+class EpochRow:
+    """One finished epoch: a row of ``metrics.csv``."""
+
+    epoch: int  # from 1
+    lr: float
+    train_loss: float
+    val: dict[str, float]  # validation scores by metric
+    is_best: bool
+    best_epoch: int  # so far, this one included
+    best_value: float  # NaN as long as no epoch has a score
+    seconds: float  # of this epoch
+    graphs_per_second: float
 
 
 def write_metrics(path: Path, history: Sequence[EpochRow]) -> None:
@@ -182,9 +138,6 @@ def write_metrics(path: Path, history: Sequence[EpochRow]) -> None:
 
 def _text(value: float) -> str:
     return f"{value:.8g}"
-
-
-# What a run was made with: versions, machine, commit (:func:`environment`).
 
 
 _PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads")

@@ -23,7 +23,7 @@ from pointset.points.inputs import read_graph
 from pointset.points.matrices import matrix_named
 from pointset.prediction.engine import check_forward_fits
 from pointset.prediction.features import Needs, graph_of, refusal
-from pointset.prediction.predictor import Predictor, answers, load
+from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, Entry, Source
 from pointset.prediction.stream import Job, Question
 from pointset.progress import progress_bar, track
@@ -31,6 +31,7 @@ from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
 from pointset.testing.symmetry import Change, Measurement, RowsOfGraphs, Symmetry, as_points, measure_invariance
 from pointset.training.data import load_data
+from pointset.training.outputs import as_predictions
 
 # Every symmetry of a trained model measured and judged, in its own precision and in float64 (:func:`certify`).
 #
@@ -304,7 +305,7 @@ def _worst(worst: Change, differences: list[float], predictor: Predictor, drawn:
     card, graph = predictor.card, drawn.graphs[worst.graph]
     rows = torch.stack([worst.before, worst.after]).to("cpu", torch.float64)
     scale = predictor.bundle.scale
-    before, after = answers(rows if scale is None else scale.restore(rows), card.task)[:, worst.column].tolist()
+    before, after = as_predictions(rows if scale is None else scale.restore(rows), card.task)[:, worst.column].tolist()
     return {
         "graph": drawn.names[worst.graph],
         "smiles": drawn.smiles[worst.graph],

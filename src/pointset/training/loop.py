@@ -21,13 +21,15 @@ from pointset.encoders.batch import PointBatch
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError, SpecError
+from pointset.metrics import metric_named
 from pointset.points.graphs import Integers
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Optimizer, Recipe
-from pointset.runs.result import ProgressRecord, write_metrics
+from pointset.runs.result import EpochRow, write_metrics
 from pointset.training.batches import Purpose, evaluation_loader, stream, training_batches
 from pointset.training.checkpoint import (
     Checkpoint,
+    ProgressRecord,
     State,
     load_optimizer_state,
     optimizer_state,
@@ -38,9 +40,9 @@ from pointset.training.data import TrainingData
 from pointset.training.devices import DTYPES
 from pointset.training.interruption import StopRequest, TrainingStopped, ignore_interrupts
 from pointset.training.losses import Loss, geometric_mean_weights, loss_for
-from pointset.training.metrics import Scores, check_metric, higher_is_better, score
 from pointset.training.optim import SOAP, learning_rate_factor
-from pointset.training.progress import EpochRow, Plan, Watcher
+from pointset.training.progress import Plan, Watcher
+from pointset.training.scoring import Scores, check_metric, score
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -336,7 +338,7 @@ class Fitting:
             batches=len(self.batches),
             graphs=len(self.graphs),
             metric=self.metric,
-            higher_is_better=higher_is_better(self.metric),
+            higher_is_better=metric_named(self.metric).higher_is_better,
             parameters=self.learner.model.num_parameters,
         )
 
@@ -413,7 +415,7 @@ class Fitting:
         if math.isnan(value):
             return False
         best = self.progress.best_value
-        return math.isnan(best) or (value > best if higher_is_better(self.metric) else value < best)
+        return math.isnan(best) or (value > best if metric_named(self.metric).higher_is_better else value < best)
 
     def _check_finite(self, loss: float) -> None:
         if not math.isfinite(loss):

@@ -18,7 +18,6 @@ from pointset.datasets.card import Card, Level, Task
 from pointset.encoders.model import PointModel, has_coordinates
 from pointset.files import replacing
 from pointset.points.graphs import Floats, Integers
-from pointset.prediction.predictor import answers
 from pointset.specs import Categories
 from pointset.training.data import TrainingData
 
@@ -28,6 +27,13 @@ _CHANNELS = 6
 _LARGEST_ATTENTION = 60  # nodes of the example graph: a matrix of more is not to be read
 _LARGEST_DRAWN = 400
 _DIGITS = 6
+
+
+def as_predictions(outputs: Tensor, task: Task) -> Tensor:
+    """(rows, k) → (rows, k): numbers stay, logits become probabilities."""
+    if task is Task.REGRESSION:
+        return outputs
+    return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
 
 
 def examples_of(model: PointModel, data: TrainingData, graphs: Integers, outputs: Tensor) -> dict[str, Any]:
@@ -78,7 +84,7 @@ def _attention(model: PointModel, data: TrainingData, graph: int) -> dict[str, A
 
 def _worst(data: TrainingData, graphs: Integers, outputs: Tensor) -> list[dict[str, Any]]:
     """The graphs with the largest error; of nodes, the mean over a graph counts, and its worst node is shown."""
-    targets, predicted = data.targets(graphs), answers(outputs, data.card.task)
+    targets, predicted = data.targets(graphs), as_predictions(outputs, data.card.task)
     errors = _errors(data, targets, predicted)  # (rows,)
     nodes = data.points.num_nodes[graphs]
     counts = nodes if data.card.level is Level.NODE else np.ones_like(nodes)  # rows of each graph
@@ -166,7 +172,7 @@ def write_predictions(path: Path, data: TrainingData, graphs: Integers, outputs:
         outputs: (rows, k) numbers in the targets' own units, or logits.
     """
     card = data.card
-    targets, predicted = data.targets(graphs), answers(outputs, card.task)
+    targets, predicted = data.targets(graphs), as_predictions(outputs, card.task)
     names = card.target_names
     header = [*_places_header(data), *names, *(f"predicted_{name}" for name in names)]
     if card.task is Task.MULTI_CLASS:

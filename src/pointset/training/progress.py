@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.live import Live
     from rich.text import Text
+
+    from pointset.runs.result import EpochRow
 
 
 # What a training run tells those who watch it (:class:`Watcher`): a bar, a log, TensorBoard, a test.
@@ -39,21 +40,6 @@ class Plan(NamedTuple):
     metric: str  # of the validation scores that which chooses the best epoch
     higher_is_better: bool
     parameters: int
-
-
-@dataclass(frozen=True)
-class EpochRow:
-    """One finished epoch."""
-
-    epoch: int  # from 1
-    lr: float
-    train_loss: float
-    val: dict[str, float]  # validation scores by metric
-    is_best: bool
-    best_epoch: int  # so far, this one included
-    best_value: float  # NaN as long as no epoch has a score
-    seconds: float  # of this epoch
-    graphs_per_second: float
 
 
 class Watcher(Protocol):

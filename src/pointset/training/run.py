@@ -27,10 +27,12 @@ from pointset.datasets.splits import save_split, split_from_file
 from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError, SpecError
 from pointset.files import read_json, replacing, write_json
+from pointset.machine import peak_bytes
+from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder, check_space
 from pointset.runs.recipe import Recipe, check_ready
 from pointset.runs.recipe_files import changed, read_recipe
-from pointset.runs.result import environment, read_result, result_of
+from pointset.runs.result import TEST_SCORED, DatasetNames, RunResult, environment, read_result
 from pointset.training.bundle import write_bundle
 from pointset.training.checkpoint import read_checkpoint
 from pointset.training.data import TrainingData, build_model, check_memory, data_in_words, load_data, run_bytes
@@ -44,10 +46,10 @@ from pointset.training.devices import (
 )
 from pointset.training.interruption import TrainingStopped
 from pointset.training.loop import Fitting, recipe_loss
-from pointset.training.metrics import Scores, check_metric, score
 from pointset.training.optim import check_schedule
 from pointset.training.outputs import examples_of, write_predictions
 from pointset.training.progress import Watcher, Watchers, watcher_for
+from pointset.training.scoring import Scores, check_metric, score
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -166,7 +168,7 @@ def _finish(fitting: Fitting) -> dict[str, Any]:
     graphs = data.part("test")
     outputs = fitting.predictions(graphs)
     test = score(outputs, data.targets(graphs), data.card, data.scale) if len(graphs) else Scores({}, {})
-    result = result_of(recipe, data, fitting.progress, fitting.metric, test, model.num_parameters)
+    result = _result(fitting, test, model.num_parameters)
     if not fabric.is_global_zero:
         return result
     if len(graphs):
@@ -183,6 +185,41 @@ def _finish(fitting: Fitting) -> dict[str, Any]:
     )
     write_json(folder.result, result)
     return read_json(folder.result)
+
+
+def _result(fitting: Fitting, test: Scores, parameters: int) -> dict[str, Any]:
+    """The content of ``result.json``; ``test`` is empty where there is no test part."""
+    recipe, progress, card = fitting.recipe, fitting.progress, fitting.data.card
+    best = next((row for row in progress.history if row.epoch == progress.best_epoch), None)
+    speeds = sorted(row.graphs_per_second for row in progress.history)
+    result = RunResult(
+        recipe=recipe.name,
+        title=recipe.title,
+        dataset=DatasetNames(name=card.name, title=card.title),
+        model=recipe.model.model_dump(mode="json"),
+        task=card.task,
+        level=card.level.value,
+        metric=fitting.metric,
+        higher_is_better=metric_named(fitting.metric).higher_is_better,
+        test=dict(test.overall),
+        val={} if best is None else dict(best.val),
+        per_target={target: dict(scores) for target, scores in test.per_target.items()},
+        best_epoch=progress.best_epoch,
+        epochs=progress.epoch,
+        stopped_early=progress.stopped_early,
+        parameters=parameters,
+        seconds=round(progress.seconds, 3),
+        graphs_per_second=speeds[len(speeds) // 2] if speeds else None,
+        peak_memory_bytes=peak_bytes(),
+        seed=recipe.seed,
+        fold=recipe.dataset.fold,
+        expected=recipe.expected,
+        units={target.name: target.unit for target in card.targets},
+        classes=list(card.classes),
+        split_sizes={part: len(indices) for part, indices in fitting.data.dataset.split.items()},
+        test_scored=TEST_SCORED if test.overall else "there is no test part",
+    )
+    return result.model_dump(mode="json")
 
 
 def _reader_settings(recipe: Recipe, card: Card) -> dict[str, Any] | None:

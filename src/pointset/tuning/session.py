@@ -15,16 +15,17 @@ from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
 from pointset.errors import PointsetError, SpecError
+from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
-from pointset.runs.result import write_metrics
+from pointset.runs.result import EpochRow, write_metrics
 from pointset.training.data import TrainingData, load_data
 from pointset.training.devices import check_device
 from pointset.training.interruption import TrainingStopped
-from pointset.training.metrics import check_metric, higher_is_better
-from pointset.training.progress import EpochRow, Quiet
+from pointset.training.progress import Quiet
 from pointset.training.run import train
+from pointset.training.scoring import check_metric
 from pointset.tuning.ranges import Space
 from pointset.tuning.result import TuningResult
 from pointset.tuning.search import Presence, experiments_allowed
@@ -216,7 +217,7 @@ class Session:
                 f"{data.card.name} has no validation part; expected one, by which trials are judged. "
                 "Choose another split"
             )
-        self.higher_is_better = higher_is_better(self.metric)
+        self.higher_is_better = metric_named(self.metric).higher_is_better
         self.storage = shown_url(settings.storage, folder)
         self._database = open_storage(settings.storage, folder)
         with database_errors(self.storage):

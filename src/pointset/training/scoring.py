@@ -1,13 +1,7 @@
-"""How predictions are scored: over all rows at once, in float64, and for each target (:func:`score`).
+"""How predictions are scored: all metrics of a task, over all rows at once, in float64 (:func:`score`).
 
-====================  =====================================================================================
-task                  metrics
-====================  =====================================================================================
-regression            ``mae``, ``rmse``, ``r2``, ``normalised_mae`` (MAE / standard deviation of the scale)
-binary                ``roc_auc``, ``average_precision``, ``accuracy``
-multi-label           the same for each label
-multi-class           ``accuracy``, ``macro_f1``
-====================  =====================================================================================
+The table of metrics is :mod:`pointset.metrics`; a new one is computed in ``_value_scores`` (regression),
+``_label_scores`` (yes-or-no labels) or ``_class_scores``.
 
 Missing targets are left out, each target by itself. A score that does not exist is NaN: of no rows, ROC-AUC and
 average precision of one class only, R² of a constant, all scores of predictions that are NaN.
@@ -25,8 +19,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from pointset.datasets.card import Card, Task
+from pointset.datasets.card import Card
 from pointset.errors import SpecError, did_you_mean
+from pointset.metrics import Task, metric_names, threshold_curve
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,38 +29,11 @@ if TYPE_CHECKING:
     from pointset.datasets.dataset import TargetScale
 
 
-_LABEL_METRICS = ("roc_auc", "average_precision", "accuracy")
-_METRICS = {
-    Task.REGRESSION: ("mae", "rmse", "r2", "normalised_mae"),
-    Task.BINARY: _LABEL_METRICS,
-    Task.MULTI_LABEL: _LABEL_METRICS,
-    Task.MULTI_CLASS: ("accuracy", "macro_f1"),
-}
-_LOWER_IS_BETTER = ("mae", "rmse", "normalised_mae")
-
-
 class Scores(NamedTuple):
     """All metrics of the task, over the targets and for each target by its name."""
 
     overall: dict[str, float]
     per_target: dict[str, dict[str, float]]
-
-
-def metric_names(task: Task) -> tuple[str, ...]:
-    """The metrics of a task, in the order of :class:`Scores`."""
-    return _METRICS[task]
-
-
-def higher_is_better(name: str) -> bool:
-    """The direction of a metric.
-
-    Raises:
-        SpecError: there is no such metric.
-    """
-    known = list(dict.fromkeys(metric for metrics in _METRICS.values() for metric in metrics))
-    if name not in known:
-        raise SpecError(f"got the metric {name!r}; expected one of {', '.join(known)}{did_you_mean(str(name), known)}")
-    return name not in _LOWER_IS_BETTER
 
 
 def check_metric(name: str | None, card: Card) -> str:
@@ -154,34 +122,16 @@ def _label_scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
     """Of one label, (rows,) each; a row is taken for class 1 where its logit is above 0."""
     from torchmetrics.functional.classification import binary_stat_scores
 
-    scores = dict.fromkeys(_LABEL_METRICS, math.nan)
+    scores = dict.fromkeys(metric_names(Task.BINARY), math.nan)
     if not len(labels) or bool(logits.isnan().any()):
         return scores
     labels = labels.long()
     right_1, _, right_0, _, positive = binary_stat_scores((logits > 0).long(), labels, validate_args=False).tolist()
     scores["accuracy"] = (right_1 + right_0) / len(labels)
     if 0 < positive < len(labels):
-        scores["roc_auc"], scores["average_precision"] = _areas(logits, labels)
+        curve = threshold_curve(labels.double().numpy(), logits.numpy())
+        scores["roc_auc"], scores["average_precision"] = curve.roc_auc, curve.average_precision
     return scores
-
-
-def _areas(logits: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Area under the ROC curve, and average precision Σ (R_t − R_{t−1}) P_t over the thresholds t; both classes occur.
-
-    torchmetrics' curve is of ranks, since it squeezes logits into [0, 1] and large ones become equal there; it is in
-    float32, and the whole numbers behind it make it exact.
-    """
-    import torch
-    from torchmetrics.functional.classification import binary_roc
-
-    _, ranks = torch.unique(logits, return_inverse=True)
-    fpr, tpr, _ = binary_roc(ranks / ranks.max().clamp(min=1).double(), labels, validate_args=False)
-    positive = int(labels.sum())
-    negative = len(labels) - positive
-    false, true = (fpr.double() * negative).round(), (tpr.double() * positive).round()  # (thresholds + 1,), from 0
-    roc_auc = torch.trapezoid(true, false) / (positive * negative)
-    precision = true[1:] / (true[1:] + false[1:])
-    return float(roc_auc), float((true.diff() * precision).sum() / positive)
 
 
 def _class_scores(logits: Tensor, classes: Tensor) -> dict[str, float]:

@@ -17,7 +17,8 @@ from sklearn import metrics as reference  # type: ignore[import-untyped]
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.errors import SpecError
-from pointset.training.metrics import Scores, check_metric, higher_is_better, metric_names, score
+from pointset.metrics import higher_is_better, metric_named, metric_names
+from pointset.training.scoring import Scores, check_metric, score
 
 NAN = math.nan
 Floats = NDArray[np.float64]
@@ -237,4 +238,4 @@ def test_the_direction_of_metrics() -> None:
     assert all(higher_is_better(name) for task in list(Task)[1:] for name in metric_names(task))
     assert all(higher_is_better(metric.value) is metric.higher_is_better for metric in Metric)
     with pytest.raises(SpecError, match="did you mean 'accuracy'"):
-        higher_is_better("acuracy")
+        metric_named("acuracy")
