@@ -22,7 +22,7 @@ from rdkit import Chem, rdBase
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from pointset.datasets.dataset import Dataset
-from pointset.paper.tables.plan import Choice, PlannedRun, planned
+from pointset.paper.tables.plan import PlannedRun, Selection, plan_table
 from pointset.paper.tables.result import Cell, Column, Row
 from pointset.paper.tables.spec import table_named
 from pointset.training.data import load_data
@@ -77,7 +77,7 @@ def _columns(path: Path, part: str | None = None) -> dict[str, np.ndarray]:
 def measured(table: str, arguments: argparse.Namespace) -> tuple[list[Column], dict[str, Cell]]:
     """The columns that PST fills in this table at the budget cpu, and chemprop's scores for them."""
     spec = table_named(table)
-    run = planned(spec, "cpu", Choice(models=["pst"]), arguments.data_dir).chosen[0]
+    run = plan_table(spec, "cpu", Selection(models=["pst"]), arguments.data_dir).chosen[0]
     with tempfile.TemporaryDirectory() as folder:
         dataset = load_data(run.recipe, arguments.data_dir).dataset
         scores, unread = trained(arguments.chemprop, run, dataset, Path(folder))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pointset.files import write_json
-from pointset.paper.tables.collecting import TableFolder
+from pointset.paper.tables.collect import TableFolder
 from pointset.paper.tables.plan import PlannedRun
 from tests.small_training import edge_counts, write_graphs
 

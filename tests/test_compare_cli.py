@@ -12,8 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from pointset.cli.compare import compare
-from pointset.paper import comparison as comparing
-from pointset.paper import cost
+from pointset.paper import comparison, cost
 from pointset.paper.cost import Cost
 from pointset.registry import preset_names
 from pointset.runs.recipe import Recipe
@@ -34,7 +33,7 @@ def test_a_comparison_from_the_shell(recipe_file: Path, monkeypatch: pytest.Monk
             return None, "it did not want to"
         return train(recipe, folder, resume=True, data_dir=data_dir, device=device, watch="quiet"), ""
 
-    monkeypatch.setattr(comparing, "trained_alone", here)
+    monkeypatch.setattr(comparison, "trained_alone", here)
     words = ("--run-dir", "runs", "--epochs", "1", "--device", "cpu", "--json", "out.json", "--picture", "out.png")
     code, said = invoke(recipe_file, "schedule.warmup=1", "--models", "pst,pst-gc,psds", *words)
     assert code == 1, said  # as one failed

@@ -15,7 +15,6 @@ import pytest
 from pointset.errors import MissingDataError, SpecError
 from pointset.machine import forget_peak, peak_bytes, resident_bytes
 from pointset.paper import cost
-from pointset.paper import cost as growing
 from pointset.paper.cost import Ready, Timed, fitted_exponent, growth, measure_cost, random_batch
 from pointset.paper.processes import OwnProcess, own_processes
 from pointset.runs.recipe import Recipe
@@ -148,7 +147,7 @@ def test_growth_stops_a_model_where_it_fails(monkeypatch: pytest.MonkeyPatch) ->
             raise MemoryError("too large")
         return square(name, arguments)
 
-    monkeypatch.setattr(growing, "own_processes", pretended([square, until_32], []))
+    monkeypatch.setattr(cost, "own_processes", pretended([square, until_32], []))
     whole, broken = growth(["psds", "pst-gc"], [64, 16, 32, 128], parameters=20_000, layers=2, progress=False)
     assert [step.nodes for step in whole.steps] == [16, 32, 64, 128] and not whole.failure
     assert whole.time_exponent == pytest.approx(2) and whole.memory_exponent == pytest.approx(3)

@@ -18,11 +18,11 @@ from pointset.cli import reproduce as reproduce_cli
 from pointset.cli.reproduce import show_plan
 from pointset.errors import SpecError
 from pointset.paper.cost import Cost
-from pointset.paper.tables.collecting import MISSING, TableFolder
+from pointset.paper.tables.collect import NO_DATA, TableFolder
 from pointset.paper.tables.formats import read_table
-from pointset.paper.tables.plan import Choice, Forecast, planned
+from pointset.paper.tables.plan import Selection, plan_table
 from pointset.paper.tables.result import Cell, TableResult
-from pointset.paper.tables.running import Surroundings, TableRuns
+from pointset.paper.tables.run import Forecast, TableRuns
 from pointset.paper.tables.spec import table_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
@@ -108,7 +108,7 @@ def check_what_the_table_says(result: TableResult, folder: Path) -> None:
 
 def test_a_run_that_fails_is_noted_beside_those_that_do_not(table: Path, tmp_path: Path) -> None:
     folder = tmp_path / "runs"
-    finish(TableFolder(folder), planned(table_named(table), "full", Choice(threads=1)).runs[0])
+    finish(TableFolder(folder), plan_table(table_named(table), "full", Selection(threads=1)).runs[0])
     words = ("--budget", "full", "--run-dir", folder, "--threads", "1", "--progress", "quiet", "--device", "cpu")
     failed = invoke(table, *words, "--models", "broken,pst")
     assert failed.exit_code == 1
@@ -134,24 +134,24 @@ def test_a_plan_says_what_the_runs_take_and_runs_nothing(table: Path, tmp_path: 
 def test_what_another_process_finished_meanwhile_is_not_forecast(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = Surroundings(tmp_path / "runs")
-    plan = planned(table_named(table), "small", Choice(models=["pst"], seeds=2, threads=1))
-    runs = TableRuns(plan, where, "tiny", lambda line: None)
+    folder = TableFolder(tmp_path / "runs")
+    plan = plan_table(table_named(table), "small", Selection(models=["pst"], seeds=2, threads=1))
+    runs = TableRuns(plan, folder, "tiny", lambda line: None)
     forecasts: dict[str, Forecast | None] = {run.name: Forecast(60.0, 10**6) for run in runs.left}
-    finish(TableFolder(where.folder), plan.chosen[0])
+    finish(folder, plan.chosen[0])
     show_plan(runs, forecasts)
     said = capsys.readouterr().out
     assert "1 run left, about 1 min on" in said and "cannot be forecast" not in said
 
 
 def test_other_settings_than_a_run_was_begun_with_are_refused(table: Path, tmp_path: Path) -> None:
-    where = Surroundings(tmp_path / "runs")
-    plan = planned(table_named(table), "small", Choice(models=["pst"], seeds=1, threads=1))
-    finish(TableFolder(where.folder), plan.chosen[0])
+    folder = TableFolder(tmp_path / "runs")
+    plan = plan_table(table_named(table), "small", Selection(models=["pst"], seeds=1, threads=1))
+    finish(folder, plan.chosen[0])
     table.write_text(table.read_text().replace("{scope: Two", "{set: {model.dim: 12}, scope: Two"), encoding="utf-8")
-    other = planned(table_named(table), "small", Choice(models=["pst"], seeds=1))
+    other = plan_table(table_named(table), "small", Selection(models=["pst"], seeds=1))
     with pytest.raises(SpecError, match=r"other settings \(model.dim\)"):
-        TableRuns(other, where, "tiny", lambda line: None)
+        TableRuns(other, folder, "tiny", lambda line: None)
 
 
 def test_costs_are_measured_side_by_side_and_shown_as_ratios(
@@ -174,9 +174,9 @@ paper:
         times = {"pst": 4.0, "gin": 1.0}
         return [Cost(one.model.preset, 8, 2, 100, times[one.model.preset]) for one in recipes]
 
-    monkeypatch.setattr("pointset.paper.cost.measure_cost", measured)
-    plan = planned(table_named(table), "small", Choice(seeds=1))
-    runs = TableRuns(plan, Surroundings(tmp_path / "runs"), "tiny", lambda line: None)
+    monkeypatch.setattr("pointset.paper.tables.run.measure_cost", measured)
+    plan = plan_table(table_named(table), "small", Selection(seeds=1))
+    runs = TableRuns(plan, TableFolder(tmp_path / "runs"), "tiny", lambda line: None)
     result = runs.run()
     assert calls == [["pst", "gin"]]
     ratios = {(row.source, row.title): row.cells["ratio"].mean for row in result.rows}
@@ -194,12 +194,12 @@ def test_data_that_is_missing_is_said_and_its_rows_are_noted(table: Path, tmp_pa
     text = table.read_text().replace("ours:", second).replace("paper:", "  - {key: zinc, title: zinc}\npaper:")
     text = text.replace("0.50±0.10", "0.50±0.10 –").replace('"0.70"', "0.70 0.1")
     table.write_text(text, encoding="utf-8")
-    finish(TableFolder(tmp_path / "runs"), planned(table_named(table), "small").runs[0])
+    finish(TableFolder(tmp_path / "runs"), plan_table(table_named(table), "small").runs[0])
     words = (table, "--data-dir", tmp_path, "--run-dir", tmp_path / "runs", "--models", "pst", "--seeds", "1")
     done = invoke(*words, "--progress", "quiet", "--device", "cpu")
     assert done.exit_code == 0, done.stderr
     assert "left out: zinc" in done.stderr
     result = read_table(tmp_path / "runs" / "tiny-small.json")
     row = next(row for row in result.rows if row.source == "ours")
-    assert row.cells["zinc"].note == MISSING
+    assert row.cells["zinc"].note == NO_DATA
     assert row.cells["edges"].mean is not None

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from pointset.cli import reproduce as reproduce_cli
 from pointset.errors import FileFormatError, SpecError
-from pointset.paper.tables.collecting import TableFolder
+from pointset.paper.tables.collect import TableFolder
 from pointset.paper.tables.formats import read_table
-from pointset.paper.tables.plan import Choice, TablePlan, planned
+from pointset.paper.tables.plan import Selection, TablePlan, plan_table
 from pointset.paper.tables.result import Cell, TableResult
-from pointset.paper.tables.running import Surroundings, TableRuns
+from pointset.paper.tables.run import TableRuns
 from pointset.paper.tables.spec import table_named
 
 from .small_tables import finish, write_table
@@ -31,11 +31,11 @@ def table(tmp_path: Path) -> Path:
 
 
 def plan_of(table: Path, *models: str, **choice: Any) -> TablePlan:
-    return planned(table_named(table), "small", Choice(models=list(models) or None, **choice))
+    return plan_table(table_named(table), "small", Selection(models=list(models) or None, **choice))
 
 
 def runs_of(plan: TablePlan, folder: TableFolder) -> TableRuns:
-    return TableRuns(plan, Surroundings(folder.path), "tiny.yaml", lambda line: None)
+    return TableRuns(plan, folder, "tiny.yaml", lambda line: None)
 
 
 def ours(result: TableResult) -> dict[str, Cell]:
@@ -77,7 +77,7 @@ def test_who_writes_waits_and_then_sees_what_another_finished(table: Path, tmp_p
     folder, plan = TableFolder(tmp_path / "runs"), plan_of(table, seeds=1)
     runs = runs_of(plan, folder)
     writing = threading.Thread(target=runs.write)
-    with folder.alone():
+    with folder.locked():
         writing.start()
         writing.join(timeout=0.3)
         assert writing.is_alive() and not (folder.path / "tiny-small.json").exists()
@@ -101,7 +101,7 @@ def test_failures_of_other_calls_stay_and_those_that_were_made_good_go(table: Pa
 def test_a_run_that_another_process_trains_is_left_to_it(table: Path, tmp_path: Path) -> None:
     folder, plan = TableFolder(tmp_path / "runs"), plan_of(table, "pst", seeds=1)
     told: list[str] = []
-    runs = TableRuns(plan, Surroundings(folder.path), "tiny.yaml", told.append)
+    runs = TableRuns(plan, folder, "tiny.yaml", told.append)
     with folder.run(plan.chosen[0]).claim(resume=True):
         result = runs.run()
     assert told[-1] == "pst-own-seed-0 is left to another process, which trains it"
@@ -122,7 +122,7 @@ def test_what_is_damaged_is_named_with_a_remedy(table: Path, tmp_path: Path) -> 
     folder, plan = TableFolder(tmp_path / "runs"), plan_of(table, seeds=1)
     finish(folder, plan.runs[0])
     folder.run(plan.runs[0]).metrics.write_text("epoch,val_mae\n1,x\n")
-    with pytest.raises(FileFormatError, match=r"metrics\.csv is damaged .* Delete the folder"):
+    with pytest.raises(FileFormatError, match=r"metrics\.csv is damaged.* Delete the folder"):
         runs_of(plan, folder).write()
     (folder.path / "failures.json").write_text('{"broken')
     with pytest.raises(FileFormatError, match=r"failures\.json is damaged .* Delete it"):
@@ -137,4 +137,4 @@ def test_nothing_to_collect_a_folder_that_is_none_and_a_choice_without_runs(tabl
     wrong = CliRunner().invoke(app, words)
     assert wrong.exit_code == 1 and "is not a folder; expected one for the runs" in wrong.stderr
     with pytest.raises(SpecError, match=r"no run for pascalvoc-sp of the models pst-adj at the budget 'full'"):
-        planned(table_named("ablation"), "full", Choice(["pst-adj"], ["pascalvoc-sp"]))
+        plan_table(table_named("ablation"), "full", Selection(["pst-adj"], ["pascalvoc-sp"]))

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pointset.errors import FileFormatError
-from pointset.paper.tables.formats import escaped, html_page, latex_table, markdown_page, read_table, written
+from pointset.paper.tables.formats import escaped, html_page, latex_table, markdown_page, read_table, write_table
 from pointset.paper.tables.result import Cell, Column, Row, TableResult
-from pointset.paper.tables.sheet import Footnotes, against, machine_words, spans
+from pointset.paper.tables.sheet import Footnotes, against_paper, describe_machine, spans
 from tests.table_results import NASTY, example, row, scores
 
 
@@ -104,24 +104,24 @@ def test_it_says_how_it_was_measured() -> None:
 
 def test_the_machine_in_words() -> None:
     about = {"pointset": "1", "packages": {"torch": "2", "rdkit": "3"}, "machine": {"cores": 1, "kind": "CPU"}}
-    assert machine_words(about) == "1 core, CPU; pointset 1, torch 2"
-    assert machine_words({}) == ""
+    assert describe_machine(about) == "1 core, CPU; pointset 1, torch 2"
+    assert describe_machine({}) == ""
 
 
 # --- ours against the paper's
 
 
 def test_errors_are_divided_and_scores_are_subtracted() -> None:
-    found = against(example())
+    found = against_paper(example())
     assert found is not None and [line.title for line in found.lines] == ["PST", "GIN_e"]  # PSDS is not in the paper's
     assert [cell.text for cell in found.lines[1].cells] == ["2.1 ×", "0.89 ×", "0.85 ×", "–", "–"]
     assert [cell.good for cell in found.lines[1].cells] == [False, True, True, None, None]
-    high = against(scores("high", 93.1, 94.4, 95.0))
+    high = against_paper(scores("high", 93.1, 94.4, 95.0))
     assert high is not None
     assert [line.cells[0] for line in high.lines] == [("−1.3", False), ("±0", True), ("+0.6", True)]
     assert "ours minus the paper's" in high.legend and "divided" not in high.legend
     alone = example(rows=(row("PST", "ours", 1.0, counterpart="PST"),))
-    assert against(alone) is None and "against" not in markdown_page(alone)
+    assert against_paper(alone) is None and "against" not in markdown_page(alone)
 
 
 # --- LaTeX
@@ -196,7 +196,7 @@ def test_runs_that_learn_different_things_share_no_chart() -> None:
 
 def test_a_table_of_nothing_has_all_formats(tmp_path: Path) -> None:
     empty = example(columns=(), rows=(), machine={}, notes=())
-    assert [path.suffix for path in written(empty, tmp_path)] == [".json", ".md", ".tex", ".html"]
+    assert [path.suffix for path in write_table(empty, tmp_path)] == [".json", ".md", ".tex", ".html"]
     assert "runs are missing" in (tmp_path / "tally-cpu.md").read_text(encoding="utf-8")
 
 
@@ -205,14 +205,14 @@ def test_a_table_of_nothing_has_all_formats(tmp_path: Path) -> None:
 
 def test_what_was_written_is_read_back_and_is_the_same_each_time(tmp_path: Path) -> None:
     result = example()
-    paths = written(result, tmp_path / "new")
+    paths = write_table(result, tmp_path / "new")
     assert [path.name for path in paths] == [f"tally-cpu.{end}" for end in ("json", "md", "tex", "html")]
     assert read_table(paths[0]) == result
     before = [path.read_bytes() for path in paths]
-    assert [path.read_bytes() for path in written(result, tmp_path / "new")] == before
+    assert [path.read_bytes() for path in write_table(result, tmp_path / "new")] == before
     assert len(list((tmp_path / "new").iterdir())) == 4  # nothing temporary is left
     with pytest.raises(FileFormatError, match="without /"):
-        written(example(table="../out"), tmp_path)
+        write_table(example(table="../out"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path, content: str, word
 
 
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
-    path = written(example(), tmp_path)[0]
+    path = write_table(example(), tmp_path)[0]
     content = json.loads(path.read_text(encoding="utf-8"))
     content["rows"][0]["cells"]["2-path"]["mean"] = float("nan")
     path.write_text(json.dumps(content), encoding="utf-8")

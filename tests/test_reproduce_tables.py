@@ -19,7 +19,7 @@ from pointset.errors import PointsetError, SpecError
 from pointset.paper.comparison import with_model
 from pointset.paper.tables import plan as planning
 from pointset.paper.tables.formats import read_table
-from pointset.paper.tables.plan import Choice, card_of, parameters_of, planned, rows_of
+from pointset.paper.tables.plan import Selection, card_of, parameters_of, plan_table
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import PrintedRow, TableSpec, printed_cell, table_named, table_names
 from pointset.registry import is_baseline
@@ -60,9 +60,9 @@ def test_every_recipe_and_setting_exists_and_its_command_says_it_all(name: str) 
     spec = table_named(name)
     assert set(spec.budgets) == {"small", "cpu", "full"}
     for budget in spec.budgets:
-        runs = planned(spec, budget).runs
+        runs = plan_table(spec, budget).runs
         assert len({run.name for run in runs}) == len(runs) > 0
-        assert {run.row.name for run in runs} == {row.name for row in rows_of(spec, budget)}
+        assert {run.row.name for run in runs} == {row.name for row in spec.rows_at(budget)}
         graphs = {run.recipe.dataset.train_graphs for run in runs}
         if spec.kind != "trained" or budget != "small":
             assert graphs == {CPU_GRAPHS.get(name) if budget == "cpu" else None}
@@ -93,12 +93,12 @@ def test_the_tables_of_the_issue_are_there_in_the_papers_order() -> None:
 
 @pytest.mark.usefixtures("of_any_size")
 def test_the_full_budget_is_the_papers() -> None:
-    plan = planned(table_named("tu"), "full")
+    plan = plan_table(table_named("tu"), "full")
     assert len(plan.runs) == 4 * 3 * 2 * 10
     by_test = [run for run in plan.runs if run.recipe.dataset.options.get("validation") == "test"]
     assert len(by_test) == 120 and all(run.row.name.endswith("-paper") for run in by_test)
     for name, row in (("zinc-full", "pst"), ("long-range", "psds"), ("molhiv", "pst")):
-        runs = planned(table_named(name), "full", Choice(models=[row])).chosen
+        runs = plan_table(table_named(name), "full", Selection(models=[row])).chosen
         assert {run.seed for run in runs} == set(range(8))
         shipped = {read_recipe(recipe).model_dump_json() for recipe in recipe_names()}
         assert all(run.recipe.model_copy(update={"seed": 0}).model_dump_json() in shipped for run in runs)
@@ -114,7 +114,7 @@ def test_the_full_budget_is_the_papers() -> None:
     ],
 )
 def test_models_are_of_one_size_and_see_bonds_as_their_authors_do(name: str, budget: Budget) -> None:
-    plan = planned(table_named(name), budget)
+    plan = plan_table(table_named(name), budget)
     sizes = {run.row.name: parameters_of(run.recipe) for run in plan.runs}
     assert all(size == pytest.approx(sizes["pst"], rel=0.15) and size < 500_000 for size in sizes.values())
     for run in plan.runs:
@@ -156,7 +156,7 @@ def test_the_papers_numbers_are_those_of_the_recipes() -> None:
 
 def _plain_runs(spec: TableSpec) -> Iterator[tuple[str, list[str], Recipe]]:
     """The paper's row, columns and recipe of rows that are trained by a shipped recipe as it is."""
-    for row in rows_of(spec, "full"):
+    for row in spec.rows_at("full"):
         for task in spec.tasks:
             if row.model is None and row.counterpart and (task.only is None or "full" in task.only):
                 change = task.budgets.get("full")
@@ -274,9 +274,9 @@ def test_names_that_do_not_exist_are_answered_with_those_that_do() -> None:
     assert invoke("zimc").exit_code == 1
     spec = table_named("zinc-full")
     with pytest.raises(SpecError, match=r"no model 'pdst'; expected some of pst, psds.*did you mean 'pst'"):
-        planned(spec, "small", Choice(models=["pdst"]))
+        plan_table(spec, "small", Selection(models=["pdst"]))
     with pytest.raises(SpecError, match="no column 'mae'; expected some of zinc-full"):
-        planned(spec, "small", Choice(columns=["mae"]))
+        plan_table(spec, "small", Selection(columns=["mae"]))
 
 
 # --- the command

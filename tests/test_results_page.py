@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from pointset.cli.results import results
 from pointset.errors import FileFormatError, MissingDataError
-from pointset.paper.tables.formats import written
-from pointset.paper.tables.page import filled, outdated, outputs_of, tables_in
+from pointset.paper.tables.formats import write_table
+from pointset.paper.tables.page import fill_marks, outdated, page_outputs, read_results
 from pointset.paper.tables.pictures import pictures_of
 from tests.table_results import example, scores
 
@@ -24,7 +24,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     for result in TABLES.values():
-        written(result, tmp_path / "results")
+        write_table(result, tmp_path / "results")
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("Triangles: <!-- result: tally-cpu/PST/3-cycle -->?<!-- /result -->.\n")
     (tmp_path / "docs" / "other.md").write_text("Nothing is marked here.\n")
@@ -69,7 +69,7 @@ def test_the_check_names_what_is_out_of_date_and_writes_nothing(project: Path) -
     assert "missing: docs/results.md" in invoke("--check", code=1)
     invoke()
     changed = example(date="2026-12-01", rows=example().rows[:5])
-    written(changed, project / "results")
+    write_table(changed, project / "results")
     before = everything(project)
     said = invoke("--check", code=1)
     assert "out of date: docs/results.md" in said and "out of date: docs/images/results_tally-cpu.svg" in said
@@ -87,7 +87,7 @@ def test_what_is_no_result_is_left_out_aloud_and_a_damaged_one_refused(project: 
     assert "broken.json is damaged" in invoke(code=1)
     (project / "none").mkdir()
     with pytest.raises(MissingDataError, match="pointset reproduce"):
-        tables_in(project / "none")
+        read_results(project / "none")
     assert "expected a file that ends in .md" in invoke("--output", "docs/page.html", code=2)
 
 
@@ -134,9 +134,9 @@ def test_pictures_depend_on_their_content_alone() -> None:
 )
 def test_a_marked_place_is_filled_with_the_number_as_shown(address: str, value: str) -> None:
     text = f"a <!-- result: {address} -->old<!-- /result --> b <!--result:{address}--><!--/result-->"
-    new = filled(text, TABLES, "x.md")
+    new = fill_marks(text, TABLES, "x.md")
     assert new == f"a <!-- result: {address} -->{value}<!-- /result --> b <!--result:{address}-->{value}<!--/result-->"
-    assert filled(new, TABLES, "x.md") == new
+    assert fill_marks(new, TABLES, "x.md") == new
 
 
 FIGURES = {
@@ -166,7 +166,7 @@ FIGURES = {
 )
 def test_figures_of_other_files_fill_marks_too(address: str, value: str) -> None:
     text = f"<!-- result: {address} -->old<!-- /result -->"
-    assert filled(text, TABLES, "x.md", FIGURES) == text.replace("old", value)
+    assert fill_marks(text, TABLES, "x.md", FIGURES) == text.replace("old", value)
 
 
 @pytest.mark.parametrize(
@@ -185,16 +185,16 @@ def test_figures_of_other_files_fill_marks_too(address: str, value: str) -> None
 )
 def test_a_figure_that_there_is_not_is_named(address: str, words: str) -> None:
     with pytest.raises(FileFormatError, match=words):
-        filled(f"<!-- result: {address} -->1<!-- /result -->", TABLES, "x.md", FIGURES)
+        fill_marks(f"<!-- result: {address} -->1<!-- /result -->", TABLES, "x.md", FIGURES)
 
 
 def test_a_whole_table_and_marks_in_code() -> None:
     text = "<!-- result: tested-cpu -->\nbefore\n<!-- /result -->"
-    new = filled(text, TABLES, "x.md")
+    new = fill_marks(text, TABLES, "x.md")
     assert "| M0 <sub>repeats PST</sub> | 93.1 |" in new and "before" not in new
-    assert filled(new, TABLES, "x.md") == new
+    assert fill_marks(new, TABLES, "x.md") == new
     code = "`<!-- result: no/such/place -->1<!-- /result -->`\n```\n<!-- result: nor/this -->\n```\n"
-    assert filled(code, TABLES, "x.md") == code
+    assert fill_marks(code, TABLES, "x.md") == code
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_whole_table_and_marks_in_code() -> None:
 )
 def test_a_mark_that_is_wrong_is_named_with_its_line(text: str, words: str) -> None:
     with pytest.raises(FileFormatError, match=rf"x\.md:3: .*{words}"):
-        filled(f"\n\n{text}", TABLES, "x.md")
+        fill_marks(f"\n\n{text}", TABLES, "x.md")
 
 
 # --- this repository
@@ -223,5 +223,5 @@ def test_the_pages_of_this_repository_are_those_of_its_results() -> None:
         pytest.skip("nothing was measured yet")
     page = REPOSITORY / "docs" / "results.md"
     others = [REPOSITORY / "README.md", *sorted(path for path in page.parent.glob("*.md") if path != page)]
-    outputs = outputs_of(tables_in(folder), folder, page, others)
+    outputs = page_outputs(read_results(folder), folder, page, others)
     assert [str(one.path.relative_to(REPOSITORY)) for one in outdated(outputs)] == [], "run: pointset results"

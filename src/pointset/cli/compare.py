@@ -18,7 +18,7 @@ from pointset.metrics import metric_label
 from pointset.text import byte_size, counted, duration, printable, with_spread
 
 if TYPE_CHECKING:
-    from pointset.paper.comparison import Comparison, Contender, Plan, Planned
+    from pointset.paper.comparison import Comparison, ComparisonPlan, Contender, PlannedModel
     from pointset.paper.cost import Cost
     from pointset.runs.recipe import Recipe
 
@@ -39,7 +39,7 @@ def show_models() -> None:
     console.print(table)
 
 
-def show_plan(made: Plan) -> None:
+def show_plan(made: ComparisonPlan) -> None:
     """Width and parameters of each model, before anything is trained."""
     recipe = made.recipe
     console = output_console()
@@ -115,7 +115,7 @@ def _table(console: Console, headings: Sequence[str]) -> Table:
     return table
 
 
-def _plan_cells(one: Planned, parameters: int) -> tuple[str, ...]:
+def _plan_cells(one: PlannedModel, parameters: int) -> tuple[str, ...]:
     if one.recipe is None or one.parameters is None:
         return "–", "–", "–"
     off = f"{one.parameters / parameters - 1:+.1%}".replace("-", "−")
@@ -141,7 +141,7 @@ def _ratio(value: float | None, first: float | None) -> str:
     return "–" if value is None or not first else f"{value / first:.2f}"
 
 
-def _say_failures(models: Sequence[Planned | Contender | Cost]) -> None:
+def _say_failures(models: Sequence[PlannedModel | Contender | Cost]) -> None:
     for one in models:
         if one.failure:
             say(f"{one.model} failed: {one.failure}", style="red")
@@ -210,10 +210,10 @@ def compare(
             raise typer.BadParameter("say where the runs go with --run-dir DIR", param_hint="--run-dir")
         check_outputs(json_file, picture)
         load_torch()
-        from pointset.paper.comparison import plan
+        from pointset.paper.comparison import plan_comparison
 
         shown = {"bar": True, "auto": None}.get(progress.value, False)
-        made = plan(chosen, names, parameters=parameters, data_dir=data_dir, progress=shown)
+        made = plan_comparison(chosen, names, parameters=parameters, data_dir=data_dir, progress=shown)
         _show_plan(made)
         if run_dir is None or cost_only:
             failed = _cost(made, batches or None, repeats, data_dir, shown, json_file, picture)
@@ -259,17 +259,17 @@ def _show_models() -> None:
     show_models()
 
 
-def _show_plan(made: Plan) -> None:
+def _show_plan(made: ComparisonPlan) -> None:
     pass
 
     show_plan(made)
 
 
 def _trained(
-    made: Plan, folder: Path, seeds: int, resume: bool, data_dir: Path | None, device: str, watch: str
+    made: ComparisonPlan, folder: Path, seeds: int, resume: bool, data_dir: Path | None, device: str, watch: str
 ) -> Comparison:
     pass
-    from pointset.paper.comparison import run_plan
+    from pointset.paper.comparison import run_comparison
     from pointset.training.interruption import TrainingStopped
 
     def tell(line: str) -> None:
@@ -277,7 +277,7 @@ def _trained(
             say(line, style="bold")
 
     try:
-        found = run_plan(
+        found = run_comparison(
             made, folder, seeds=seeds, resume=resume, data_dir=data_dir, device=device, watch=watch, tell=tell
         )
     except TrainingStopped as stopped:
@@ -302,7 +302,7 @@ def _write_report(found: Comparison, folder: Path) -> None:
 
 
 def _cost(
-    made: Plan,
+    made: ComparisonPlan,
     batches: int | None,
     repeats: int,
     data_dir: Path | None,

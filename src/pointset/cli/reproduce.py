@@ -18,9 +18,9 @@ from pointset.cli.train import Progress
 from pointset.text import byte_size, counted, duration, printable
 
 if TYPE_CHECKING:
-    from pointset.paper.tables.plan import Forecast, PlannedRun
+    from pointset.paper.tables.plan import PlannedRun
     from pointset.paper.tables.result import TableResult
-    from pointset.paper.tables.running import TableRuns
+    from pointset.paper.tables.run import Forecast, TableRuns
     from pointset.paper.tables.sheet import SheetCell
 
 
@@ -80,7 +80,7 @@ def show_plan(runs: TableRuns, forecasts: Mapping[str, Forecast | None]) -> None
         one, todo = group[0], [run for run in group if run.name in left]
         forecast = next((forecasts[run.name] for run in todo if forecasts.get(run.name) is not None), None)
         try:
-            parameters = f"{parameters_of(one.recipe, runs.where.data_dir):,}"
+            parameters = f"{parameters_of(one.recipe, runs.data_dir):,}"
         except PointsetError:  # the run itself says why
             parameters = _DASH
         table.add_row(
@@ -114,9 +114,9 @@ def _print_total(kind: str, forecasts: Mapping[str, Forecast | None], left: set[
 
 def show_result(result: TableResult) -> None:
     """Our rows and those of the paper that they repeat; all others are in the files."""
-    from pointset.paper.tables.sheet import sheet_of
+    from pointset.paper.tables.sheet import make_sheet
 
-    sheet = sheet_of(result)
+    sheet = make_sheet(result)
     repeated = {line.repeats for part in sheet.parts if part.ours for line in part.lines}
     lines = [
         (line.title if part.ours else f"{line.title}, paper", line)
@@ -213,25 +213,32 @@ def reproduce(
             show_tables()
             return
         load_torch()
-        from pointset.paper.tables.collecting import TableFolder
-        from pointset.paper.tables.plan import Choice, default_folder, planned
-        from pointset.paper.tables.running import Surroundings, TableRuns
+        from pointset.paper.tables.collect import TableFolder
+        from pointset.paper.tables.plan import Selection, default_folder, plan_table
+        from pointset.paper.tables.run import TableRuns
         from pointset.paper.tables.spec import table_named
 
         spec = table_named(table)
         folder = TableFolder(run_dir or default_folder(spec, budget.value))
-        choice = Choice(_names(models), _names(columns), seeds, threads, folder.seeds_begun())
-        plan = planned(spec, budget.value, choice, data_dir)
-        where = Surroundings(folder.path, data_dir, device.value, progress.value)
+        selection = Selection(_names(models), _names(columns), seeds, threads, folder.seeds_begun())
+        plan = plan_table(spec, budget.value, selection, data_dir)
         quiet = progress is Progress.QUIET
-        runs = TableRuns(plan, where, Path(table).name, lambda line: None if quiet else say(line, style="bold"))
+        runs = TableRuns(
+            plan,
+            folder,
+            Path(table).name,
+            lambda line: None if quiet else say(line, style="bold"),
+            data_dir=data_dir,
+            device=device.value,
+            watch=progress.value,
+        )
         if collect:
             _check_begun(runs)
             _finish(runs, runs.collect())
             return
         _say_missing(runs)
         if not plan_only:
-            with folder.alone():  # whether it can be written to is better known before anything is timed
+            with folder.locked():  # whether it can be written to is better known before anything is timed
                 pass
         forecasts = _forecast(runs, quiet)
         if plan_only or not _agreed(forecasts, yes):
@@ -248,7 +255,7 @@ def _check_begun(runs: TableRuns) -> None:
 
     if runs.plan.spec.kind != "counted" and not any(runs.folder.is_done(run) for run in runs.plan.runs):
         raise MissingDataError(
-            f"no run of this table is finished in {runs.where.folder}, so there is nothing to collect\n"
+            f"no run of this table is finished in {runs.folder.path}, so there is nothing to collect\n"
             "Name the folder of its runs with --run-dir, or run it: the same command without --collect"
         )
 

@@ -67,18 +67,18 @@ def results(
         check_folder_of(output, "--output")
         if output.is_dir() or output.suffix != ".md":
             raise typer.BadParameter(f"got {output}; expected a file that ends in .md", param_hint="--output")
-        from pointset.paper.tables.page import outdated, outputs_of, tables_in, write_outputs
+        from pointset.paper.tables.page import outdated, page_outputs, read_results, write_outputs
 
         if check and keep:
             raise typer.BadParameter("--check writes nothing; give one of both", param_hint="--keep")
         for path in keep or []:
             _keep(path, folder)
-        found = tables_in(folder)
+        found = read_results(folder)
         if found.figures:
             files = ", ".join(f"{folder / name}.json" for name in found.figures)
             say(f'left out {files} of the page: no table\'s result (no "table"), but figures for marks', style="dim")
         others = readme if readme is not None else _pages_beside(output)
-        outputs = outputs_of(found, folder, output, [path for path in others if path != output])
+        outputs = page_outputs(found, folder, output, [path for path in others if path != output])
         old = outdated(outputs)
         if check:
             _report(check=True, paths=[one.path for one in old], tables=len(found.tables), files=len(outputs))
@@ -93,15 +93,14 @@ def results(
 
 def _keep(path: Path, folder: Path) -> None:
     from pointset.files import write_json
-    from pointset.paper.tables.collecting import Joined, joined
+    from pointset.paper.tables.collect import MergedTable, merge_tables
     from pointset.paper.tables.formats import read_table
-    from pointset.paper.tables.sheet import name_of
 
     new = read_table(path)
-    target = folder / f"{name_of(new)}.json"
-    result, taken, outdated = joined(new, read_table(target)) if target.exists() else Joined(new, [], [])
+    target = folder / f"{new.name}.json"
+    result, kept, outdated = merge_tables(new, read_table(target)) if target.exists() else MergedTable(new, [], [])
     write_json(target, result.model_dump(mode="json"))
-    stay = f"; as it was: {', '.join(taken)}" if taken else ""
+    stay = f"; as it was: {', '.join(kept)}" if kept else ""
     typer.echo(f"wrote: {target}{stay}")
     if outdated:
         say(f"left out, as the table now makes them otherwise: {', '.join(outdated)}", style="yellow")

@@ -1,10 +1,14 @@
-"""Every model trained on the same data by the same loop, each run in a process and a folder of its own."""
+"""Several models on the same data at the same number of parameters: :func:`compare`.
+
+The width of each model is chosen to match (:func:`matched`); every run is trained by the same loop, in a process and a
+folder of its own, and ``comparison.json`` holds what came out (:class:`Comparison`).
+"""
 
 from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,26 +16,23 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter, ValidationError
 
 from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
-from pointset.files import finite, read_json, write_json
+from pointset.files import finite, write_json
 from pointset.metrics import metric_named
 from pointset.paper.processes import own_processes
 from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
-from pointset.runs.records import Columns, read_columns
+from pointset.runs.records import read_columns
 from pointset.training.data import build_model, load_data
 from pointset.training.optim import check_schedule
 from pointset.training.run import check_same_recipe, parts_of, train
 from pointset.training.scoring import check_metric
 
-# The width at which a model has a given number of parameters (:func:`matched`).
-
-
+COMPARISON_FILE = "comparison.json"
 TOLERANCE = 0.15  # of the parameters: what still counts as the same size
 _WIDEST = 4096
 _LOOK_AHEAD = 32  # widths: models with heads take only multiples of a small number
@@ -120,11 +121,8 @@ class _Widths:
         return self.known[width] is not None
 
 
-# Which models are compared, and how wide each is (:func:`plan`).
-
-
 @dataclass(frozen=True)
-class Planned:
+class PlannedModel:
     """A model with the recipe that trains it; none where no width gives it the right number of parameters."""
 
     model: str
@@ -134,7 +132,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """A comparison before it begins."""
 
     recipe: Recipe  # of the data and the loop
@@ -142,7 +140,7 @@ class Plan:
     tolerance: float
     metric: str
     title: str  # of the data
-    models: tuple[Planned, ...]
+    models: tuple[PlannedModel, ...]
 
     @property
     def possible(self) -> list[Recipe]:
@@ -150,7 +148,7 @@ class Plan:
         return [one.recipe for one in self.models if one.recipe is not None]
 
 
-def plan(
+def plan_comparison(
     recipe: Recipe,
     models: Sequence[str],
     *,
@@ -158,7 +156,7 @@ def plan(
     tolerance: float = TOLERANCE,
     data_dir: str | Path | None = None,
     progress: bool | None = None,
-) -> Plan:
+) -> ComparisonPlan:
     """Read the data, and find the width of each model. All compute on one thread, unless the recipe says otherwise.
 
     Args:
@@ -185,17 +183,14 @@ def plan(
     metric = check_metric(recipe.metric, card)
     wanted = count_parameters(recipe, card) if parameters is None else parameters
 
-    def planned(model: str) -> Planned:
+    def planned(model: str) -> PlannedModel:
         try:
             fitting = matched(recipe, model, wanted, card, tolerance=tolerance)
         except SpecError as error:
-            return Planned(model, None, failure=str(error))
-        return Planned(model, fitting, count_parameters(fitting, card))
+            return PlannedModel(model, None, failure=str(error))
+        return PlannedModel(model, fitting, count_parameters(fitting, card))
 
-    return Plan(recipe, wanted, tolerance, metric, card.title, tuple(map(planned, models)))
-
-
-# What a comparison found: plain data, kept as ``comparison.json`` (:class:`Comparison`).
+    return ComparisonPlan(recipe, wanted, tolerance, metric, card.title, tuple(map(planned, models)))
 
 
 Scores = dict[str, float | None]  # by metric
@@ -299,35 +294,6 @@ class Comparison:
             values["is_best"] = contender is best
         return plain
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Comparison:
-        """What :meth:`as_dict` gave.
-
-        Raises:
-            FileFormatError: it is something else.
-        """
-        try:
-            return TypeAdapter(cls).validate_python(dict(values))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the whole"
-            raise FileFormatError(f"this is no comparison: {where}: {first['msg']}") from None
-
-
-def read_comparison(path: str | Path) -> Comparison:
-    """A ``comparison.json``.
-
-    Raises:
-        FileFormatError: it is damaged.
-    """
-    try:
-        return Comparison.from_dict(read_json(Path(path)))
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
-
-
-COMPARISON_FILE = "comparison.json"
-
 
 def compare(
     recipe: Recipe,
@@ -355,7 +321,7 @@ def compare(
         parameters: of each model; by default those of the recipe's own.
         tolerance: how far a model may be from it, as a share.
         seeds: runs of each model, with seeds from the recipe's on.
-        resume: go on with what is in the folder.
+        resume: continue what is in the folder.
         data_dir: where the data lies.
         device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
         watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
@@ -370,12 +336,14 @@ def compare(
         >>> compare(recipe, ["pst", "psds", "gin"], "runs/three").best.model  # doctest: +SKIP
     """
     progress = {"bar": True, "auto": None}.get(watch, False)
-    made = plan(recipe, models, parameters=parameters, tolerance=tolerance, data_dir=data_dir, progress=progress)
-    return run_plan(made, run_dir, seeds=seeds, resume=resume, data_dir=data_dir, device=device, watch=watch)
+    plan = plan_comparison(
+        recipe, models, parameters=parameters, tolerance=tolerance, data_dir=data_dir, progress=progress
+    )
+    return run_comparison(plan, run_dir, seeds=seeds, resume=resume, data_dir=data_dir, device=device, watch=watch)
 
 
-def run_plan(
-    made: Plan,
+def run_comparison(
+    plan: ComparisonPlan,
     run_dir: str | Path,
     *,
     seeds: int = 1,
@@ -387,21 +355,21 @@ def run_plan(
 ) -> Comparison:
     """Train what was planned; ``tell`` gets a line before each run. See :func:`compare`."""
     folder = Path(run_dir)
-    runs = [(planned, _runs_of(planned, seeds)) for planned in made.models]
-    _check_folder(folder, [run for _, several in runs for run in several], resume)
-    contenders = {planned.model: _contender(made, planned, [], planned.failure) for planned in made.models}
-    for planned, several in runs:
+    runs = {one.model: _runs_of(one, seeds) for one in plan.models}
+    _check_folder(folder, [run for several in runs.values() for run in several], resume)
+    contenders = {one.model: _contender(plan, one, [], one.failure) for one in plan.models}
+    for one in plan.models:
         done: list[Training] = []
-        for name, recipe in several:
+        for name, recipe in runs[one.model]:
             if tell is not None:
-                tell(f"{name}: {planned.parameters:,} parameters")
+                tell(f"{name}: {one.parameters:,} parameters")
             result, failure = trained_alone(recipe, folder / name, data_dir, device, watch)
             done += [] if result is None else [_training(name, folder / name, result)]
-            contenders[planned.model] = _contender(made, planned, done, failure)
-            _write(folder, _comparison(made, seeds, contenders.values()))
+            contenders[one.model] = _contender(plan, one, done, failure)
+            _write(folder, _comparison(plan, seeds, contenders.values()))
             if failure:
                 break
-    found = _comparison(made, seeds, contenders.values())
+    found = _comparison(plan, seeds, contenders.values())
     _write(folder, found)
     return found
 
@@ -421,7 +389,7 @@ def _train(recipe: Recipe, folder: Path, data_dir: str | Path | None, device: st
     return train(recipe, folder, resume=True, data_dir=data_dir, device=device, watch=watch)
 
 
-def _runs_of(planned: Planned, seeds: int) -> list[tuple[str, Recipe]]:
+def _runs_of(planned: PlannedModel, seeds: int) -> list[tuple[str, Recipe]]:
     """Folder and recipe of each run."""
     if planned.recipe is None:
         return []
@@ -435,15 +403,15 @@ def _check_folder(folder: Path, runs: Sequence[tuple[str, Recipe]], resume: bool
     begun = [(name, recipe) for name, recipe in runs if RunFolder(folder / name).has_run]
     if begun and not resume:
         raise SpecError(
-            f"{folder} holds runs already ({begun[0][0]}, …); go on with --resume, or choose another folder with "
-            "--run-dir"
+            f"{folder} holds runs already ({begun[0][0]}, …); resume them with --resume, or choose another folder "
+            "with --run-dir"
         )
     for name, recipe in begun:
         check_same_recipe(RunFolder(folder / name), recipe)
 
 
 def _training(name: str, folder: Path, result: dict[str, Any]) -> Training:
-    epochs = read_columns(RunFolder(folder).metrics)
+    seconds = read_columns(RunFolder(folder).metrics)["seconds"]
     return Training(
         run=name,
         seed=result["seed"],
@@ -453,36 +421,46 @@ def _training(name: str, folder: Path, result: dict[str, Any]) -> Training:
         best_epoch=result["best_epoch"],
         epochs=result["epochs"],
         seconds=result["seconds"],
-        seconds_per_epoch=float(np.median(epochs["seconds"])),
+        seconds_per_epoch=float(np.median(seconds)),
         graphs_per_second=result["graphs_per_second"],
         peak_memory_bytes=result["peak_memory_bytes"],
-        curve=_curve(epochs, f"val_{result['metric']}"),
+        curve=validation_curve(RunFolder(folder), result["metric"]),
     )
 
 
-def _curve(epochs: Columns, score: str) -> tuple[tuple[int, float], ...]:
-    """(epoch, score) of the epochs that were validated and gave a number."""
-    if score not in epochs:
+def validation_curve(folder: RunFolder, metric: str) -> tuple[tuple[int, float], ...]:
+    """(epoch, score) of a run's epochs that were validated and gave a number.
+
+    Raises:
+        FileFormatError: ``metrics.csv`` is damaged.
+    """
+    if not folder.metrics.exists():
         return ()
-    known = np.isfinite(epochs[score])
-    return tuple(zip(epochs["epoch"][known].astype(int).tolist(), epochs[score][known].tolist(), strict=True))
+    try:
+        epochs = read_columns(folder.metrics)
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}. Delete the folder, to run it again") from None
+    if f"val_{metric}" not in epochs:
+        return ()
+    scores = epochs[f"val_{metric}"]
+    known = np.isfinite(scores)
+    return tuple(zip(epochs["epoch"][known].astype(int).tolist(), scores[known].tolist(), strict=True))
 
 
-def _contender(made: Plan, planned: Planned, runs: Sequence[Training], failure: str) -> Contender:
+def _contender(plan: ComparisonPlan, planned: PlannedModel, runs: Sequence[Training], failure: str) -> Contender:
     width = None if planned.recipe is None else planned.recipe.model.dim
-    return Contender(planned.model, width, made.recipe.model.layers, planned.parameters, tuple(runs), failure)
+    return Contender(planned.model, width, plan.recipe.model.layers, planned.parameters, tuple(runs), failure)
 
 
-def _comparison(made: Plan, seeds: int, contenders: Iterable[Contender]) -> Comparison:
-    recipe = made.recipe
+def _comparison(plan: ComparisonPlan, seeds: int, contenders: Iterable[Contender]) -> Comparison:
     return Comparison(
-        recipe=recipe.name,
-        title=made.title,
-        metric=made.metric,
-        higher_is_better=metric_named(made.metric).higher_is_better,
-        parameters=made.parameters,
-        tolerance=made.tolerance,
-        epochs=recipe.trainer.epochs,
+        recipe=plan.recipe.name,
+        title=plan.title,
+        metric=plan.metric,
+        higher_is_better=metric_named(plan.metric).higher_is_better,
+        parameters=plan.parameters,
+        tolerance=plan.tolerance,
+        epochs=plan.recipe.trainer.epochs,
         seeds=seeds,
         contenders=tuple(contenders),
     )

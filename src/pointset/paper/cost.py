@@ -1,4 +1,9 @@
-"""What an epoch costs: time and memory of several models, measured side by side (:func:`measure_cost`)."""
+"""What training costs, measured side by side: an epoch (:func:`measure_cost`), and a step on ever larger graphs
+(:func:`growth`).
+
+Every model has a process of its own, so that its peak of memory is its own; only one works at a time. The process makes
+its model once (:func:`make_ready`, :func:`make_step_ready`) and then trains when it is told to.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +34,6 @@ from pointset.training.batches import training_batches
 from pointset.training.data import TrainingData, build_model, check_memory, load_data
 from pointset.training.devices import DTYPES, make_fabric
 from pointset.training.loop import Learner, recipe_loss
-
-# What runs in the process of a model that is measured: the model is made once, then trains batches when it is told to.
-#
-# Every model has a process of its own, so that its peak of memory is its own, and each process holds one model.
-
 
 Batches = Sequence[Sequence[int]]  # of an epoch, as numbers of graphs in the training part
 
@@ -77,13 +77,26 @@ class Stopwatch:
         return Timed(seconds, max(0, peak_bytes() - self.resident), cpu_seconds)
 
 
+def training_loader(recipe: Recipe, data: TrainingData, batches: Batches) -> PointLoader:
+    """These batches of the training part."""
+    unused = torch.Generator()  # without one, torch draws from the global one
+    dtype = DTYPES[recipe.trainer.precision]
+    return PointLoader(data.points, indices=data.part("train"), dtype=dtype, batch_sampler=batches, generator=unused)
+
+
 class _OnDataset(NamedTuple):
     stopwatch: Stopwatch
+    recipe: Recipe
     data: TrainingData
-    dtype: torch.dtype
 
 
-_here: dict[str, _OnDataset] = {}  # the one model of this process
+class _OnRandomGraphs(NamedTuple):
+    stopwatch: Stopwatch
+    model: PointModel
+
+
+_on_dataset: list[_OnDataset] = []  # the one model of this process
+_on_random_graphs: list[_OnRandomGraphs] = []  # likewise, where random graphs are the data
 
 
 def make_ready(recipe: Recipe, data_dir: Path | None, threads: int) -> Ready:
@@ -94,17 +107,14 @@ def make_ready(recipe: Recipe, data_dir: Path | None, threads: int) -> Ready:
     model = build_model(recipe, data.card)
     graphs = data.part("train")
     batches = training_batches(data.points.num_nodes[graphs], data.points.ranks[graphs], recipe)
-    stopwatch = Stopwatch(recipe, model, data.card.task, threads)
-    _here["model"] = _OnDataset(stopwatch, data, DTYPES[recipe.trainer.precision])
+    _on_dataset[:] = [_OnDataset(Stopwatch(recipe, model, data.card.task, threads), recipe, data)]
     return Ready(model.num_parameters, list(batches), time.perf_counter() - start)
 
 
 def time_batches(batches: Batches) -> Timed:
     """Train the model of this process on these batches; gathering them belongs to it."""
-    stopwatch, data, dtype = _here["model"]
-    unused = torch.Generator()  # without one, torch draws from the global one
-    loader = PointLoader(data.points, indices=data.part("train"), dtype=dtype, batch_sampler=batches, generator=unused)
-    return stopwatch.time(loader)
+    (here,) = _on_dataset
+    return here.stopwatch.time(training_loader(here.recipe, here.data, batches))
 
 
 @dataclass(frozen=True)
@@ -159,9 +169,9 @@ def measure_cost(
         SpecError: a number is impossible.
         MissingDataError: the data is nowhere.
     """
-    for name, number in (("batches", batches), ("repeats", repeats), ("threads", threads)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise SpecError(f"got {name}={number!r}; expected a whole number, at least 1")
+    _check_positive([("repeats", repeats), ("threads", threads)])
+    if batches is not None:
+        _check_positive([("batches", batches)])
     folder = None if data_dir is None else Path(data_dir)
     steps = len(recipes) * (1 + repeats)
     with own_processes(len(recipes)) as processes, progress_bar("cost", steps, show=progress) as advance:
@@ -215,45 +225,15 @@ def _cost(
     )
 
 
-# What runs in the process of a model whose training step is timed on ever larger graphs.
-
-
-_EDGES_PER_NODE = 1.5  # a mean degree of 3, somewhat above that of molecules
-
-
-class _OnGraphs(NamedTuple):
-    stopwatch: Stopwatch
-    model: PointModel
-
-
-_here_growing_steps: dict[str, _OnGraphs] = {}  # the one model of this process
-
-
-def make_step_ready(recipe: Recipe, card: Card, threads: int) -> None:
-    """Make the model of this process."""
-    model = build_model(recipe, card)
-    _here_growing_steps["model"] = _OnGraphs(Stopwatch(recipe, model, card.task, threads), model)
-
-
-def time_step(nodes: int, graphs: int, seed: int) -> Timed:
-    """One training step of the model of this process on so many random graphs of this size."""
-    stopwatch, model = _here_growing_steps["model"]
-    return stopwatch.time([random_batch(nodes, graphs, seed, model.matrix)])
-
-
-def random_batch(nodes: int, graphs: int, seed: int, matrix: str) -> PointBatch:
-    """Graphs drawn uniformly among those with 3n/2 edges, with targets from a normal distribution."""
-    drawn = [nx.gnm_random_graph(nodes, round(_EDGES_PER_NODE * nodes), seed=seed + index) for index in range(graphs)]
-    batch = collate(list(to_points_many(drawn, matrix=matrix, dtype=torch.float32, workers=1, progress=False)))
-    targets = torch.randn(graphs, 1, generator=torch.Generator().manual_seed(seed))
-    return dataclasses.replace(batch, y=targets)
-
-
-# Time and memory of a training step against the size of graphs (:func:`growth`).
+def _check_positive(numbers: Sequence[tuple[str, int]]) -> None:
+    for name, number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise SpecError(f"got {name}={number!r}; expected a whole number, at least 1")
 
 
 SIZES = (16, 32, 64, 128, 256)
 _FITTED = 3  # the last points: with few nodes it is the number of operations that costs, not their size
+_EDGES_PER_NODE = 1.5  # a mean degree of 3, somewhat above that of molecules
 ANY_GRAPHS = Card(
     name="random",
     title="random graphs",
@@ -264,6 +244,26 @@ ANY_GRAPHS = Card(
     metric=Metric.MAE,
     split="",
 )
+
+
+def make_step_ready(recipe: Recipe, card: Card, threads: int) -> None:
+    """Make the model of this process."""
+    model = build_model(recipe, card)
+    _on_random_graphs[:] = [_OnRandomGraphs(Stopwatch(recipe, model, card.task, threads), model)]
+
+
+def time_step(nodes: int, graphs: int, seed: int) -> Timed:
+    """One training step of the model of this process on so many random graphs of this size."""
+    (here,) = _on_random_graphs
+    return here.stopwatch.time([random_batch(nodes, graphs, seed, here.model.matrix)])
+
+
+def random_batch(nodes: int, graphs: int, seed: int, matrix: str) -> PointBatch:
+    """Graphs drawn uniformly among those with 3n/2 edges, with targets from a normal distribution."""
+    drawn = [nx.gnm_random_graph(nodes, round(_EDGES_PER_NODE * nodes), seed=seed + index) for index in range(graphs)]
+    batch = collate(list(to_points_many(drawn, matrix=matrix, dtype=torch.float32, workers=1, progress=False)))
+    targets = torch.randn(graphs, 1, generator=torch.Generator().manual_seed(seed))
+    return dataclasses.replace(batch, y=targets)
 
 
 @dataclass(frozen=True)
@@ -329,10 +329,8 @@ def growth(
     Raises:
         SpecError: there is no such model, or a number is impossible.
     """
-    numbers = [("sizes", size) for size in sizes] + [("graphs", graphs), ("repeats", repeats), ("threads", threads)]
-    for name, number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise SpecError(f"got {name}={number!r}; expected a whole number, at least 1")
+    _check_positive([("sizes", size) for size in sizes])
+    _check_positive([("graphs", graphs), ("repeats", repeats), ("threads", threads)])
     base = Recipe.from_dict(
         {"name": "growth", "seed": seed, "model": {"layers": layers}, "trainer": {"epochs": 1, "batch_size": graphs}}
     )

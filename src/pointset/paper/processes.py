@@ -106,7 +106,7 @@ class OwnProcess:
         except (MissingDataError, TrainingStopped):
             raise
         except Exception as error:  # whatever a model does wrong must not sink the others
-            self.failure = in_words(error)
+            self.failure = failure_message(error)
             return None
         return result
 
@@ -118,7 +118,7 @@ def own_processes(count: int) -> Iterator[Sequence[OwnProcess]]:
         yield [OwnProcess(stack.enter_context(worker_processes(1))) for _ in range(count)]
 
 
-def in_words(error: Exception) -> str:
+def failure_message(error: Exception) -> str:
     """One line on why a model failed."""
     if isinstance(error, BrokenProcessPool):
         return _KILLED

@@ -1,4 +1,4 @@
-"""The files of a table's result (:func:`written`), and reading it back (:func:`read_table`)."""
+"""A table's result as Markdown, LaTeX and HTML, and as files: :func:`write_table`, :func:`read_table`."""
 
 from __future__ import annotations
 
@@ -16,28 +16,26 @@ from pointset.paper.tables.pictures import curve_chart
 from pointset.paper.tables.result import Row, TableResult
 from pointset.paper.tables.sheet import (
     COSTS,
-    Comparison,
+    AgainstCell,
     Line,
     Part,
     Sheet,
     SheetCell,
-    against,
+    against_paper,
     costs_of,
     counterpart_of,
     counts,
     facts_of,
-    name_of,
-    sheet_of,
-    shown_cell,
+    format_cell,
+    make_sheet,
     total_time,
 )
 from pointset.reports.pages import rendered
 from pointset.reports.run_page import Tile
 from pointset.text import counted
 
-# A table as Markdown (:func:`markdown_section`), and its parts for other pages (:func:`markdown_table`).
-
-
+_CROWDED = 8  # columns; with more of them LaTeX's move together, and HTML's deviations stand below their means
+_SHOWN_PROBLEMS = 3
 INCOMPLETE = "Not complete: runs are missing. What is shown is what has been measured so far."
 
 
@@ -48,14 +46,15 @@ def markdown_page(result: TableResult) -> str:
 
 def markdown_section(result: TableResult, pictures: Sequence[str] = ()) -> str:
     """Everything but the heading: scope, table, legend, comparison, costs, facts; ``pictures`` are Markdown lines."""
-    sheet = sheet_of(result)
+    sheet = make_sheet(result)
     blocks = [] if result.complete else [f"> **{INCOMPLETE}**"]
-    blocks += [plain(result.scope), _table(sheet), *_explained(sheet)]
-    found = against(result)
+    blocks += [plain(result.scope), _table(sheet), *_explanations(sheet)]
+    found = against_paper(result)
     if found is not None:
         heads = ["ours / the paper's", *(column.title for column in result.columns)]
-        rows = [[_title(Line(one.title, [], repeats=one.repeats)), *map(_compared, one.cells)] for one in found.lines]
-        legend = plain(found.legend) + (" Bold: at least as good as printed." if any_good(rows) else "")
+        rows = [[_title(Line(one.title, [], repeats=one.repeats)), *map(_against, one.cells)] for one in found.lines]
+        any_good = any(cell.good for line in found.lines for cell in line.cells)
+        legend = plain(found.legend) + (" Bold: at least as good as printed." if any_good else "")
         blocks += ["**Ours against the paper's**", _grid(heads, rows), legend]
     blocks += pictures
     if costs := costs_of(result):
@@ -70,20 +69,15 @@ def markdown_section(result: TableResult, pictures: Sequence[str] = ()) -> str:
 
 def markdown_table(result: TableResult) -> str:
     """The table and the sentences that explain its marks, to stand on another page."""
-    sheet = sheet_of(result)
+    sheet = make_sheet(result)
     warning = [] if result.complete else [f"**{INCOMPLETE}**"]
-    return "\n\n".join([*warning, _table(sheet), *_explained(sheet)])
+    return "\n\n".join([*warning, _table(sheet), *_explanations(sheet)])
 
 
 def plain(text: str) -> str:
     """On one line, with nothing in it that Markdown would read as markup."""
     text = re.sub(r"([\\`*_\[\]|$~])", r"\\\1", " ".join(text.split()))
     return re.sub(r"&(?=#?\w+;)", "&amp;", text).replace("<", "&lt;")
-
-
-def any_good(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a comparison is bold."""
-    return any(cell.startswith("**") for row in rows for cell in row[1:])
 
 
 def _table(sheet: Sheet) -> str:
@@ -97,7 +91,7 @@ def _table(sheet: Sheet) -> str:
     return _grid(heads, rows)
 
 
-def _explained(sheet: Sheet) -> list[str]:
+def _explanations(sheet: Sheet) -> list[str]:
     """The legend, and the footnotes under it."""
     notes = [f"<sup>{letter}</sup> {plain(note)}" for letter, note in sheet.footnotes]
     return [block for block in (" ".join(map(plain, sheet.legend)), "<br>\n".join(notes)) if block]
@@ -113,7 +107,7 @@ def _cell(cell: SheetCell) -> str:
     return text + (" ✓" if cell.counts else "") + _raised(cell.letter)
 
 
-def _compared(cell: Comparison) -> str:
+def _against(cell: AgainstCell) -> str:
     return f"**{cell.text}**" if cell.good else cell.text
 
 
@@ -127,9 +121,7 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-# Plain text for LaTeX: what it would read as commands, and letters that pdflatex does not know (:func:`escaped`).
-
-
+# what LaTeX would read as commands, and letters that pdflatex does not know
 _COMMANDS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -172,15 +164,9 @@ def _greek(letter: str) -> str:
     return f"$\\{name if words[1] == 'SMALL' else name.capitalize()}$"
 
 
-# A table as LaTeX, for a document to take in (:func:`latex_table`).
-
-
-_NARROW = 8  # columns from which they move together
-
-
 def latex_table(result: TableResult) -> str:
     """A floating table with booktabs' rules; a note under it says how it came about."""
-    sheet = sheet_of(result)
+    sheet = make_sheet(result)
     heads = ["", *(["parameters"] if sheet.with_parameters else []), *map(escaped, sheet.heads)]
     lines = [
         f"% {' '.join(result.command.split())}",
@@ -188,7 +174,7 @@ def latex_table(result: TableResult) -> str:
         r"\providecommand{\checkmark}{\surd}",
         r"\begin{table}",
         r"\centering\footnotesize",
-        *([r"\setlength{\tabcolsep}{3pt}"] if len(heads) > _NARROW else []),
+        *([r"\setlength{\tabcolsep}{3pt}"] if len(heads) > _CROWDED else []),
         rf"\caption{{{escaped(_caption(result))}}}",
         rf"\label{{tab:{_label(result)}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
@@ -214,7 +200,7 @@ def _caption(result: TableResult) -> str:
 
 def _label(result: TableResult) -> str:
     """Letters, digits and hyphens: all that a label may safely have."""
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name_of(result))
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in result.name)
 
 
 def _part(part: Part, columns: int, sheet: Sheet) -> list[str]:
@@ -256,19 +242,13 @@ def _command(result: TableResult) -> str:
     return escaped(result.command).replace("--", "-{}-")
 
 
-# A table as one self-contained HTML page (:func:`html_page`).
-
-
-_DENSE = 8  # columns; with more of them deviations stand below their means
-
-
 def html_page(result: TableResult) -> str:
     """Readable on a phone and on paper, light or dark; it fetches nothing.
 
     Raises:
         MissingExtraError: jinja2 is not installed.
     """
-    sheet = sheet_of(result)
+    sheet = make_sheet(result)
     chart = curve_chart(result)
     values = {
         "title": result.title,
@@ -280,9 +260,9 @@ def html_page(result: TableResult) -> str:
         "incomplete": "" if result.complete else INCOMPLETE,
         "sheet": sheet,
         "marks": any(cell.counts for part in sheet.parts for line in part.lines for cell in line.cells),
-        "dense": len(sheet.heads) > _DENSE,
+        "dense": len(sheet.heads) > _CROWDED,
         "width": len(sheet.heads) + 1 + sheet.with_parameters,
-        "against": against(result),
+        "against": against_paper(result),
         "columns": [column.title for column in result.columns],
         "curves": chart[0] if chart else None,
         "legend": chart[1] if chart else [],
@@ -291,16 +271,16 @@ def html_page(result: TableResult) -> str:
         "facts": facts_of(result),
         "notes": result.notes,
         "command": result.command,
-        "runs": [(row.title, run) for row in result.rows if row.source == "ours" for run in row.runs],
+        "runs": [(row.title, run) for row in result.ours for run in row.runs],
     }
     return rendered("table.html.j2", values)
 
 
 def _tiles(result: TableResult) -> list[Tile]:
     """The first row of ours beside the one that it repeats, how long all took, and when."""
-    row = next((one for one in result.rows if one.source == "ours" and one.cells), None)
+    row = next((one for one in result.ours if one.cells), None)
     tiles = _score_tiles(row, result) if row is not None else []
-    runs = sum(len(one.runs) for one in result.rows if one.source == "ours")
+    runs = len(result.own_runs)
     tiles.append(Tile("time", total_time(result), f"{counted(runs, 'run')} together" if runs else ""))
     return [*tiles, Tile("measured", result.date, "" if result.complete else "not complete")]
 
@@ -317,17 +297,14 @@ def _score_tiles(row: Row, result: TableResult) -> list[Tile]:
             tiles.append(Tile(f"the paper's {other.title}", str(counted), of))
         return tiles
     column = result.columns[0]
-    tiles = [Tile(row.title, shown_cell(row.cells.get(column.key), column), column.title, "main")]
+    tiles = [Tile(row.title, format_cell(row.cells.get(column.key), column), column.title, "main")]
     if other is not None:
-        shown = shown_cell(other.cells.get(column.key), column)
+        shown = format_cell(other.cells.get(column.key), column)
         tiles.append(Tile(f"the paper's {other.title}", shown, column.title))
     return tiles
 
 
-_SHOWN_PROBLEMS = 3
-
-
-def written(result: TableResult, folder: Path) -> list[Path]:
+def write_table(result: TableResult, folder: Path) -> list[Path]:
     """Write ``TABLE-BUDGET`` as .json, .md, .tex and .html, each whole or not at all; older files are replaced.
 
     The JSON, which all else is made of, comes first. The page is left out where jinja2 is not installed: measurements
@@ -336,7 +313,7 @@ def written(result: TableResult, folder: Path) -> list[Path]:
     Raises:
         FileFormatError: the name of the table cannot be that of a file.
     """
-    name = name_of(result)
+    name = result.name
     if Path(name).name != name or "\x00" in name:
         raise FileFormatError(f"got a table called {result.table!r}; expected a name without / to call its files by")
     folder.mkdir(parents=True, exist_ok=True)
@@ -355,7 +332,7 @@ def written(result: TableResult, folder: Path) -> list[Path]:
 
 
 def read_table(path: str | Path) -> TableResult:
-    """The result that :func:`written` wrote as JSON.
+    """The result that :func:`write_table` wrote as JSON.
 
     Raises:
         FileFormatError: the file is damaged, or something else.

@@ -1,4 +1,19 @@
-"""The page of all results, its pictures, and the places in other files that its numbers fill (:func:`outputs_of`)."""
+"""The page of all results with its pictures (:func:`page_outputs`), and their numbers in other Markdown files.
+
+A marked place ``<!-- result: ADDRESS -->0.8<!-- /result -->`` is filled by :func:`fill_marks`; an address is one of::
+
+    TABLE-BUDGET                      the whole table
+    TABLE-BUDGET/seconds              of all runs, in words; also date, machine, runs
+    TABLE-BUDGET/ROW/COLUMN           a cell as the table shows it; COLUMN is a key or a title
+    TABLE-BUDGET/ROW/COLUMN/mean      without its deviation; also std, against (the counterpart)
+    TABLE-BUDGET/ROW/*                all means of a row, as cells of a table: 0.5 | 0.7 | 0.9
+    TABLE-BUDGET/ROW/parameters       also seconds, of all its runs, in words
+    FILE/KEY                          a figure of another JSON file, as a benchmark wrote it; FILE/KEY/KEY inside it,
+                                      ``*`` for the sum over all that stand there, an entry of a list by its "name"
+    FILE/KEY as .4f                   such a figure by Python's format: 0.0030; also ,.0f or .0%
+
+A row is one of ours; ``paper:ROW`` and ``published:ROW`` are printed ones. Marks in code are left alone.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +33,15 @@ from pointset.paper.tables.result import Column, Row, TableResult
 from pointset.paper.tables.sheet import (
     BUDGETS,
     MISSING,
-    compared,
+    against_row,
     counterpart_of,
-    machine_words,
+    describe_machine,
+    format_cell,
+    format_value,
     seconds_of,
-    shown,
-    shown_cell,
     total_time,
 )
 from pointset.text import duration
-
-# Numbers of results in other Markdown files, filled into marked places (:func:`filled`).
-#
-# ``<!-- result: ADDRESS -->0.8<!-- /result -->``, where an address is one of::
-#
-#     TABLE-BUDGET                      the whole table
-#     TABLE-BUDGET/seconds              of all runs, in words; also date, machine, runs
-#     TABLE-BUDGET/ROW/COLUMN           a cell as the table shows it; COLUMN is a key or a title
-#     TABLE-BUDGET/ROW/COLUMN/mean      without its deviation; also std, against (the counterpart)
-#     TABLE-BUDGET/ROW/*                all means of a row, as cells of a table: 0.5 | 0.7 | 0.9
-#     TABLE-BUDGET/ROW/parameters       also seconds, of all its runs, in words
-#     FILE/KEY                          a figure of another JSON file, as a benchmark wrote it; FILE/KEY/KEY inside it,
-#                                       ``*`` for the sum over all that stand there, an entry of a list by its "name"
-#     FILE/KEY as .4f                   such a figure by Python's format: 0.0030; also ,.0f or .0%
-#
-# A row is one of ours; ``paper:ROW`` and ``published:ROW`` are printed ones. Marks in code are left alone.
-
 
 _MARK = re.compile(
     r"(?P<code>```.*?```|`[^`\n]*`)"
@@ -54,11 +52,13 @@ _MARK = re.compile(
 )
 _Value = TypeVar("_Value")
 _SOURCES = ("ours", "paper", "published")
-_OF_A_CELL = ("mean", "std", "against")
-_OF_A_ROW = ("parameters", "seconds")
+_CELL_VALUES = ("mean", "std", "against")
+_ROW_VALUES = ("parameters", "seconds")
 
 
-def filled(text: str, tables: Mapping[str, TableResult], where: str, figures: Mapping[str, Any] | None = None) -> str:
+def fill_marks(
+    text: str, tables: Mapping[str, TableResult], where: str, figures: Mapping[str, Any] | None = None
+) -> str:
     """The text with every marked place filled anew.
 
     Args:
@@ -80,7 +80,7 @@ def filled(text: str, tables: Mapping[str, TableResult], where: str, figures: Ma
         if match["end"] is None:
             raise FileFormatError(f"{where}:{line}: {match['begin']} has no end; expected <!-- /result --> after it")
         try:
-            value = value_at(match["address"], tables, figures or {})
+            value = _value_at(match["address"], tables, figures or {})
         except FileFormatError as error:
             raise FileFormatError(f"{where}:{line}: {error}") from None
         return f"{match['begin']}{value}{match['end']}"
@@ -88,20 +88,20 @@ def filled(text: str, tables: Mapping[str, TableResult], where: str, figures: Ma
     return _MARK.sub(replaced, text)
 
 
-def value_at(address: str, tables: Mapping[str, TableResult], figures: Mapping[str, Any]) -> str:
+def _value_at(address: str, tables: Mapping[str, TableResult], figures: Mapping[str, Any]) -> str:
     """What is to stand at an address, as Markdown."""
     name, *parts = address.split("/")
     if name in figures:
         return plain(_figure(figures[name], "/".join(parts), address))
-    result = _chosen(name, {**figures, **tables}, f"{address!r}: there is no result", "result")
+    result = _lookup(name, {**figures, **tables}, f"{address!r}: there is no result", "result")
     if not parts:
         return f"\n\n{markdown_table(result)}\n\n"
     if len(parts) == 1:
-        return plain(_of_table(parts[0], result, address))
+        return plain(_table_value(parts[0], result, address))
     if parts[-1] == "*":
         row = _row("/".join(parts[:-1]), result, address)
-        return " | ".join(plain(_of_cell(row, column, "mean", result)) for column in result.columns)
-    return plain(_of_row(parts, result, address))
+        return " | ".join(plain(_cell_value(row, column, "mean", result)) for column in result.columns)
+    return plain(_row_value(parts, result, address))
 
 
 def _figure(content: Any, keys: str, address: str) -> str:
@@ -131,7 +131,7 @@ def _at(content: Any, keys: str, address: str) -> Any:
         return sum(values)
     there = [key for key in known if keys == key or keys.startswith(f"{key}/")]
     if not there:
-        return _chosen(keys, known, f"{address!r}: there is no figure", "figure")
+        return _lookup(keys, known, f"{address!r}: there is no figure", "figure")
     key = max(there, key=len)
     return _at(known[key], keys[len(key) + 1 :], address)
 
@@ -143,36 +143,36 @@ def _by_name(content: Any) -> Mapping[str, Any]:
     return content if isinstance(content, Mapping) else {}
 
 
-def _of_table(what: str, result: TableResult, address: str) -> str:
+def _table_value(what: str, result: TableResult, address: str) -> str:
     values = {
         "seconds": total_time(result),
         "date": result.date,
-        "machine": machine_words(result.machine),
-        "runs": str(sum(len(row.runs) for row in result.rows if row.source == "ours")),
+        "machine": describe_machine(result.machine),
+        "runs": str(len(result.own_runs)),
     }
-    return _chosen(what, values, f"{address!r}: a table has no", "value")
+    return _lookup(what, values, f"{address!r}: a table has no", "value")
 
 
-def _of_row(parts: list[str], result: TableResult, address: str) -> str:
+def _row_value(parts: list[str], result: TableResult, address: str) -> str:
     """The row's title may itself have slashes, so the end of the address is read first."""
     columns = {key: column for column in result.columns for key in (column.title, column.key)}
-    quantity = parts.pop() if len(parts) > 2 and parts[-1] in _OF_A_CELL and parts[-1] not in columns else ""
+    quantity = parts.pop() if len(parts) > 2 and parts[-1] in _CELL_VALUES and parts[-1] not in columns else ""
     row = _row("/".join(parts[:-1]), result, address)
-    if not quantity and parts[-1] not in columns and parts[-1] in _OF_A_ROW:
+    if not quantity and parts[-1] not in columns and parts[-1] in _ROW_VALUES:
         known = f"{row.parameters:,}" if row.parameters is not None else MISSING
         return known if parts[-1] == "parameters" else duration(seconds_of(row.runs))
-    column = _chosen(parts[-1], columns, f"{address!r}: {result.title!r} has no column", "column")
-    return _of_cell(row, column, quantity, result)
+    column = _lookup(parts[-1], columns, f"{address!r}: {result.title!r} has no column", "column")
+    return _cell_value(row, column, quantity, result)
 
 
-def _of_cell(row: Row, column: Column, quantity: str, result: TableResult) -> str:
+def _cell_value(row: Row, column: Column, quantity: str, result: TableResult) -> str:
     cell = row.cells.get(column.key)
     if quantity == "against":
         other = counterpart_of(row, result)
-        return MISSING if other is None else compared(row, other, column).text
+        return MISSING if other is None else against_row(row, other, column).text
     if not quantity or cell is None:
-        return shown_cell(cell, column)
-    return shown(cell.mean if quantity == "mean" else cell.std, column)
+        return format_cell(cell, column)
+    return format_value(cell.mean if quantity == "mean" else cell.std, column)
 
 
 def _row(title: str, result: TableResult, address: str) -> Row:
@@ -182,10 +182,10 @@ def _row(title: str, result: TableResult, address: str) -> Row:
     if len(found) > 1:
         raise FileFormatError(f"{address!r}: {len(found)} rows are called {title!r}; expected one. Rename them")
     known = {row.title: row for row in result.rows if row.source == source}
-    return _chosen(title, known, f"{address!r}: there is no row of {source}", "row")
+    return _lookup(title, known, f"{address!r}: there is no row of {source}", "row")
 
 
-def _chosen(name: str, known: Mapping[str, _Value], problem: str, noun: str) -> _Value:
+def _lookup(name: str, known: Mapping[str, _Value], problem: str, noun: str) -> _Value:
     if name in known:
         return known[name]
     there = ", ".join(known) or "none"
@@ -204,14 +204,14 @@ class Output(NamedTuple):
     make: Callable[[], str]
 
 
-class Found(NamedTuple):
+class Results(NamedTuple):
     """Tables by the names of their files, in the paper's order; and what the other JSON files hold."""
 
     tables: dict[str, TableResult]
     figures: dict[str, Any]
 
 
-def tables_in(folder: Path) -> Found:
+def read_results(folder: Path) -> Results:
     """Every result in a folder.
 
     Raises:
@@ -224,24 +224,24 @@ def tables_in(folder: Path) -> Found:
     tables = {file.stem: read_table(file) for file in files if file.stem not in figures}
     if not tables:
         raise MissingDataError(f"there is no result in {folder}; expected *.json. Make some: pointset reproduce TABLE")
-    return Found(dict(sorted(tables.items(), key=_place_in_paper)), figures)
+    return Results(dict(sorted(tables.items(), key=_place_in_paper)), figures)
 
 
-def outputs_of(found: Found, folder: Path, page: Path, others: Sequence[Path]) -> list[Output]:
+def page_outputs(found: Results, folder: Path, page: Path, others: Sequence[Path]) -> list[Output]:
     """The page, its pictures, and of ``others`` those Markdown files that have marked places.
 
     Raises:
         FileFormatError: a marked place names nothing that there is.
     """
     pictures = {name: pictures_of(name, result) for name, result in found.tables.items()}
-    text = page_text(found.tables, pictures, Path(os.path.relpath(folder, page.parent)).as_posix())
+    text = _page_text(found.tables, pictures, Path(os.path.relpath(folder, page.parent)).as_posix())
     outputs = [_text_output(page, text)]
     for picture in (picture for several in pictures.values() for picture in several):
-        holds = partial(_holds, picture.digest)
-        outputs.append(Output(page.parent / _PICTURES / picture.file, holds, picture.draw))
+        is_current = partial(_contains, picture.digest)
+        outputs.append(Output(page.parent / _PICTURES / picture.file, is_current, picture.draw))
     for path in others:
         before = _read(path)
-        after = filled(before, found.tables, str(path), found.figures)
+        after = fill_marks(before, found.tables, str(path), found.figures)
         if "<!-- result:" in before or after != before:
             outputs.append(_text_output(path, after))
     return outputs
@@ -261,7 +261,7 @@ def write_outputs(outputs: Sequence[Output]) -> None:
             temporary.write_text(text, encoding="utf-8")
 
 
-def page_text(tables: Mapping[str, TableResult], pictures: Mapping[str, Sequence[Picture]], folder: str) -> str:
+def _page_text(tables: Mapping[str, TableResult], pictures: Mapping[str, Sequence[Picture]], folder: str) -> str:
     """The page; ``folder`` is where the results lie, as seen from it."""
     blocks = [
         "# Results",
@@ -275,20 +275,19 @@ def page_text(tables: Mapping[str, TableResult], pictures: Mapping[str, Sequence
         lines = [f"![{plain(one.text)}]({_PICTURES}/{one.file})" for one in pictures[name]]
         blocks.append(f'<a id="{name}"></a>\n\n## {_heading(result)}')
         blocks.append(markdown_section(result, lines).rstrip())
-        words = "Every run, with the command that does it alone" if any(row.runs for row in result.rows) else "As data"
-        blocks.append(f"{words}: [{name}.json]({folder}/{name}.json).")
+        content = "Every run, with the command that does it alone" if result.own_runs else "As data"
+        blocks.append(f"{content}: [{name}.json]({folder}/{name}.json).")
     return "\n\n".join(blocks) + "\n"
 
 
 def _overview(tables: Mapping[str, TableResult]) -> str:
     lines = ["| table | in the paper | budget | runs | time | measured | |", "|---|---|---|---:|---:|---|---|"]
     for name, result in tables.items():
-        runs = sum(len(row.runs) for row in result.rows if row.source == "ours")
         cells = [
             f"[{plain(result.title)}](#{name})",
             plain(result.paper_table),
             result.budget,
-            str(runs),
+            str(len(result.own_runs)),
             total_time(result),
             plain(result.date),
             "" if result.complete else "runs are missing",
@@ -321,7 +320,7 @@ def _text_output(path: Path, text: str) -> Output:
     return Output(path, lambda there: there == text, lambda: text)
 
 
-def _holds(digest: str, text: str) -> bool:
+def _contains(digest: str, text: str) -> bool:
     return digest in text
 
 

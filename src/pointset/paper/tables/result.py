@@ -1,8 +1,8 @@
-"""What a table holds once it was run: plain data, kept as JSON (:class:`TableResult`)."""
+"""What a table holds once it was run: plain data, written as JSON (:class:`TableResult`)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -78,4 +78,19 @@ class TableResult(_Plain):
     seconds: float  # of all runs together
     scope: str  # one or two sentences: what this budget leaves out against the paper, plainly
     notes: tuple[str, ...] = ()
-    complete: Annotated[bool, Field(description="whether every planned run is in it")] = True
+    complete: bool = True  # whether every planned run is in it
+
+    @property
+    def name(self) -> str:
+        """``TABLE-BUDGET``: of its files."""
+        return f"{self.table}-{self.budget}"
+
+    @property
+    def ours(self) -> list[Row]:
+        """The rows that were measured here."""
+        return [row for row in self.rows if row.source == "ours"]
+
+    @property
+    def own_runs(self) -> list[RunRecord]:
+        """All that is behind them."""
+        return [run for row in self.ours for run in row.runs]

@@ -1,4 +1,8 @@
-"""What every format shows of a table, before it is Markdown, LaTeX or HTML (:func:`sheet_of`)."""
+"""What every format shows of a table, before it is Markdown, LaTeX or HTML.
+
+The table (:func:`make_sheet`), ours against the paper's (:func:`against_paper`), how it was measured (:func:`facts_of`)
+and what it took (:func:`costs_of`).
+"""
 
 from __future__ import annotations
 
@@ -7,79 +11,9 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
-from pointset.text import byte_size, counted, duration, fixed
-
-# A value of a table as it is shown: times its factor, with its digits (:func:`shown`).
-
+from pointset.text import byte_size, capitalised, counted, duration, fixed
 
 MISSING = "–"
-
-
-def rounded(value: float, column: Column) -> float:
-    """The number that is shown, so that what looks equal is equal; never a negative zero."""
-    return float(f"{value * column.factor:.{column.digits}f}") + 0.0
-
-
-def shown(value: float | None, column: Column) -> str:
-    """``0.063``; a dash where there is none."""
-    return fixed(None if value is None else value * column.factor, column.digits)
-
-
-def shown_cell(cell: Cell | None, column: Column) -> str:
-    """``0.063 ± 0.003``."""
-    if cell is None or cell.mean is None:
-        return MISSING
-    spread = "" if cell.std is None else f" ± {shown(cell.std, column)}"
-    return shown(cell.mean, column) + spread
-
-
-def best_shown(rows: Iterable[Row], column: Column) -> float | None:
-    """The best mean as shown; None where nothing is better than another: no direction, or not two to compare."""
-    means = [cell.mean for row in rows if (cell := row.cells.get(column.key)) is not None and cell.mean is not None]
-    if column.better == "neither" or len(means) < 2:
-        return None
-    values = [rounded(mean, column) for mean in means]
-    return min(values) if column.better == "low" else max(values)
-
-
-def counts(cell: Cell | None, column: Column) -> bool:
-    """Whether a model counts the substructure: its error is at most the bound (the caption of the paper's Table 1)."""
-    bound = column.counts_below
-    return bound is not None and cell is not None and cell.mean is not None and cell.mean <= bound
-
-
-def shared(values: Sequence[str]) -> str | None:
-    """The one value that all have; None where they differ."""
-    return values[0] if values and len(set(values)) == 1 else None
-
-
-# Letters for the notes of rows and cells: a, b, …, z, aa, ab, … in the order in which they occur.
-
-
-class Footnotes:
-    """Equal notes share a letter."""
-
-    def __init__(self) -> None:
-        self._letters: dict[str, str] = {}
-
-    def letter(self, note: str) -> str:
-        """Of this note; empty where there is none."""
-        note = " ".join(note.split())
-        if note and note not in self._letters:
-            self._letters[note] = _letters(len(self._letters))
-        return self._letters.get(note, "")
-
-    def listed(self) -> list[tuple[str, str]]:
-        """Letters and notes, in order."""
-        return [(letter, note) for note, letter in self._letters.items()]
-
-
-def _letters(index: int) -> str:
-    """0: ``a``, 25: ``z``, 26: ``aa``."""
-    more, last = divmod(index, len(ascii_lowercase))
-    return (_letters(more - 1) if more else "") + ascii_lowercase[last]
-
-
 _ARROWS = {"low": " ↓", "high": " ↑", "neither": ""}
 _DIRECTIONS = {"low": "lower is better", "high": "higher is better"}
 
@@ -121,14 +55,8 @@ class Sheet(NamedTuple):
     footnotes: list[tuple[str, str]]
 
 
-def name_of(result: TableResult) -> str:
-    """``TABLE-BUDGET``: of the files."""
-    return f"{result.table}-{result.budget}"
-
-
-def sheet_of(result: TableResult) -> Sheet:
+def make_sheet(result: TableResult) -> Sheet:
     """The paper's rows, then published ones, then ours; the best of the printed rows and the best of ours are bold."""
-    ours = [row for row in result.rows if row.source == "ours"]
     printed = [row for row in result.rows if row.source != "ours"]
     footnotes = Footnotes()
     headings = {
@@ -138,8 +66,8 @@ def sheet_of(result: TableResult) -> Sheet:
     }
     parts = []
     for source, heading in headings.items():
-        rivals = ours if source == "ours" else printed
-        best = {column.key: best_shown(rivals, column) for column in result.columns}
+        rivals = result.ours if source == "ours" else printed
+        best = {column.key: _best_shown(rivals, column) for column in result.columns}
         rows = [row for row in result.rows if row.source == source]
         lines = [_line(row, result.columns, best, footnotes) for row in rows]
         if lines:
@@ -156,10 +84,19 @@ def _line(row: Row, columns: tuple[Column, ...], best: dict[str, float | None], 
 
 
 def _cell(cell: Cell | None, column: Column, best: float | None, footnotes: Footnotes) -> SheetCell:
-    letter = footnotes.letter(cell.note) if cell is not None else ""
-    mean = cell.mean if cell is not None else None
-    bold = mean is not None and best is not None and rounded(mean, column) == best
-    return SheetCell(shown_cell(cell, column), bold, counts(cell, column), letter)
+    if cell is None:
+        return SheetCell(MISSING)
+    bold = cell.mean is not None and best is not None and rounded(cell.mean, column) == best
+    return SheetCell(format_cell(cell, column), bold, counts(cell, column), footnotes.letter(cell.note))
+
+
+def _best_shown(rows: Iterable[Row], column: Column) -> float | None:
+    """The best mean as shown; None where nothing is better than another: no direction, or not two to compare."""
+    means = [cell.mean for row in rows if (cell := row.cells.get(column.key)) is not None and cell.mean is not None]
+    if column.better == "neither" or len(means) < 2:
+        return None
+    values = [rounded(mean, column) for mean in means]
+    return min(values) if column.better == "low" else max(values)
 
 
 def _heads(columns: tuple[Column, ...]) -> list[str]:
@@ -187,19 +124,143 @@ def _legend(result: TableResult, parts: list[Part]) -> list[str]:
         sentences.append("mean ± standard deviation over seeds or folds")
     if any(cell.bold for cell in cells):
         sentences.append("bold: the best of the printed rows, and the best of ours")
-    bounds = {shown(column.counts_below, column) for column in result.columns if column.counts_below is not None}
+    bounds = {format_value(column.counts_below, column) for column in result.columns if column.counts_below is not None}
     if bounds:
         sentences.append(f"✓ it counts: at most {' or '.join(sorted(bounds))}")
-    return [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences]
+    return [f"{capitalised(text)}." for text in sentences]
 
 
-# How a table came about, in words: seeds, folds, epochs, time, machine (:func:`facts_of`, :func:`costs_of`).
+def rounded(value: float, column: Column) -> float:
+    """The number that is shown, so that what looks equal is equal; never a negative zero."""
+    return float(f"{value * column.factor:.{column.digits}f}") + 0.0
+
+
+def format_value(value: float | None, column: Column) -> str:
+    """``0.063``: times the column's factor, with its digits; a dash where there is none."""
+    return fixed(None if value is None else value * column.factor, column.digits)
+
+
+def format_cell(cell: Cell | None, column: Column) -> str:
+    """``0.063 ± 0.003``."""
+    if cell is None or cell.mean is None:
+        return MISSING
+    spread = "" if cell.std is None else f" ± {format_value(cell.std, column)}"
+    return format_value(cell.mean, column) + spread
+
+
+def counts(cell: Cell | None, column: Column) -> bool:
+    """Whether a model counts the substructure: its error is at most the bound (the caption of the paper's Table 1)."""
+    bound = column.counts_below
+    return bound is not None and cell is not None and cell.mean is not None and cell.mean <= bound
+
+
+def shared(values: Sequence[str]) -> str | None:
+    """The one value that all have; None where they differ."""
+    return values[0] if values and len(set(values)) == 1 else None
+
+
+class Footnotes:
+    """Letters for notes in the order in which they occur: a, b, …, z, aa, ab, …; equal notes share a letter."""
+
+    def __init__(self) -> None:
+        self._letters: dict[str, str] = {}
+
+    def letter(self, note: str) -> str:
+        """Of this note; empty where there is none."""
+        note = " ".join(note.split())
+        if note and note not in self._letters:
+            self._letters[note] = _letters(len(self._letters))
+        return self._letters.get(note, "")
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Letters and notes, in order."""
+        return [(letter, note) for note, letter in self._letters.items()]
+
+
+def _letters(index: int) -> str:
+    """0: ``a``, 25: ``z``, 26: ``aa``."""
+    more, last = divmod(index, len(ascii_lowercase))
+    return (_letters(more - 1) if more else "") + ascii_lowercase[last]
+
+
+class AgainstCell(NamedTuple):
+    """``1.4 ×`` or ``−1.2``; ``good`` where ours is at least as good, None where neither is better."""
+
+    text: str
+    good: bool | None = None
+
+
+class AgainstLine(NamedTuple):
+    """A row of ours and the row that it repeats."""
+
+    title: str
+    repeats: str
+    cells: list[AgainstCell]
+
+
+class AgainstPaper(NamedTuple):
+    """Ours against the paper's, with the sentence that explains its numbers."""
+
+    lines: list[AgainstLine]
+    legend: str
+
+
+def against_paper(result: TableResult) -> AgainstPaper | None:
+    """All rows of ours that have a counterpart; None where there is nothing to compare."""
+    lines = []
+    for row in result.rows:
+        other = counterpart_of(row, result)
+        if other is None:
+            continue
+        cells = [against_row(row, other, column) for column in result.columns]
+        if any(cell.text != MISSING for cell in cells):
+            lines.append(AgainstLine(row.title, other.title, cells))
+    return AgainstPaper(lines, _against_legend(result.columns)) if lines else None
+
+
+def counterpart_of(row: Row, result: TableResult) -> Row | None:
+    """The printed row that a row of ours repeats: the paper's, or else a published one."""
+    if row.source != "ours" or row.counterpart is None:
+        return None
+    printed = [one for one in result.rows if one.source != "ours" and one.title == row.counterpart]
+    return min(printed, key=lambda one: one.source != "paper", default=None)
+
+
+def against_row(ours: Row, other: Row, column: Column) -> AgainstCell:
+    """A ratio where low is good, a difference where high is; of the values as shown, so that readers find the same."""
+    cells = (ours.cells.get(column.key), other.cells.get(column.key))
+    means = [cell.mean for cell in cells if cell is not None and cell.mean is not None]
+    if len(means) < 2:
+        return AgainstCell(MISSING)
+    mine, theirs = (rounded(mean, column) for mean in means)
+    if column.better == "high":
+        text = f"{mine - theirs:+,.{column.digits}f}".replace("-", "−")
+        return AgainstCell("±0" if mine == theirs else text, mine >= theirs)
+    if mine < 0 or theirs <= 0:
+        return AgainstCell(MISSING)
+    return AgainstCell(_ratio(mine / theirs), mine <= theirs if column.better == "low" else None)
+
+
+def _ratio(value: float) -> str:
+    """Two digits that count, and whole numbers from ten on: ``0.94 ×``, ``1.4 ×``, ``37 ×``."""
+    return f"{value:,.0f} ×" if value >= 9.95 else f"{value:.1f} ×" if value >= 0.995 else f"{value:.2g} ×"
+
+
+def _against_legend(columns: tuple[Column, ...]) -> str:
+    directions = {column.better for column in columns}
+    sentences = []
+    if directions & {"low", "neither"}:
+        better = ", below 1 is better" if "neither" not in directions else ""
+        sentences.append(f"× is ours divided by the paper's{better}")
+    if "high" in directions:
+        sentences.append("differences are ours minus the paper's, above 0 is better")
+    return f"{capitalised('; '.join(sentences))}."
 
 
 _NOUNS = {"cores": "core", "threads": "thread", "processes": "process", "gpus": "GPU"}
 _MEMORY = ("memory", "memory_bytes")
-_TOLD = ("pointset", "python", "torch", "torch_geometric")  # versions; the file has them all
-_PLAIN = ("kind", "processor", "system", "memory", "device_name")  # values that need no name
+_PACKAGES = ("pointset", "python", "torch", "torch_geometric")  # whose versions are told; the file has them all
+_SELF_EXPLAINING = ("kind", "processor", "system", "memory", "device_name")  # values that need no name
 
 COSTS = ("runs", "epochs", "best epoch", "time", "peak memory")
 BUDGETS = {
@@ -210,15 +271,15 @@ BUDGETS = {
 
 
 def facts_of(result: TableResult) -> list[tuple[str, str]]:
-    """Names and texts, in the order of reading; without what is not known."""
-    runs = [run for row in result.rows if row.source == "ours" for run in row.runs]
+    """How it was measured: names and texts, in the order of reading, without what is not known."""
+    runs = result.own_runs
     facts = [
         ("runs", str(len(runs)) if runs else ""),
         ("seeds", spans(run.seed for run in runs)),
         ("folds", spans(run.fold for run in runs)),
         ("epochs", spans(run.epochs for run in runs)),
         ("total time", total_time(result)),
-        ("machine", machine_words(result.machine)),
+        ("machine", describe_machine(result.machine)),
         ("date", result.date),
     ]
     return [(name, text) for name, text in facts if text]
@@ -226,17 +287,17 @@ def facts_of(result: TableResult) -> list[tuple[str, str]]:
 
 def costs_of(result: TableResult) -> list[tuple[str, list[str]]]:
     """For each row of ours: runs, epochs, best epoch, time of all its runs, peak memory."""
-    return [(row.title, _costs(row.runs)) for row in result.rows if row.source == "ours" and row.runs]
+    return [(row.title, _costs(row.runs)) for row in result.ours if row.runs]
 
 
 def _costs(runs: tuple[RunRecord, ...]) -> list[str]:
     peaks = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
     return [
         str(len(runs)),
-        spans(run.epochs for run in runs) or "–",
-        spans((run.best_epoch for run in runs), most=1) or "–",
+        spans(run.epochs for run in runs) or MISSING,
+        spans((run.best_epoch for run in runs), most=1) or MISSING,
         duration(seconds_of(runs)),
-        byte_size(max(peaks)) if peaks else "–",
+        byte_size(max(peaks, default=None)),
     ]
 
 
@@ -260,101 +321,23 @@ def spans(numbers: Iterable[int | None], most: int = 4) -> str:
     return ", ".join(f"{number:,}" for number in known)
 
 
-def machine_words(machine: Mapping[str, Any]) -> str:
+def describe_machine(machine: Mapping[str, Any]) -> str:
     """``AMD EPYC, 2 cores, 8.2 GB memory, 1 thread; pointset 0.1.0, python 3.11, torch 2.13``: the machine first."""
     inner = machine.get("machine")
     about = {**(inner if isinstance(inner, Mapping) else {}), **machine}
-    made_of: list[str] = []
+    hardware: list[str] = []
     versions: list[str] = []
     for key, value in about.items():
         if isinstance(value, Mapping):
-            versions += [f"{name} {one}" for name, one in value.items() if key != "machine" and name in _TOLD]
+            versions += [f"{name} {one}" for name, one in value.items() if key != "machine" and name in _PACKAGES]
         elif value not in (None, ""):
-            (versions if key in _TOLD else made_of).append(_machine_word(key, value))
-    return "; ".join(", ".join(part) for part in (made_of, versions) if part)
+            (versions if key in _PACKAGES else hardware).append(_machine_entry(key, value))
+    return "; ".join(", ".join(part) for part in (hardware, versions) if part)
 
 
-def _machine_word(key: str, value: Any) -> str:
+def _machine_entry(key: str, value: Any) -> str:
     if key in _NOUNS and isinstance(value, int):
         return counted(value, _NOUNS[key])
     if key in _MEMORY and isinstance(value, (int, float)):
         return f"{byte_size(value)} memory"
-    return str(value) if key in _PLAIN else f"{key.replace('_', ' ')} {value}"
-
-
-# Ours against the paper's: a ratio where low is good, a difference where high is (:func:`against`).
-
-
-class Comparison(NamedTuple):
-    """``1.4 ×`` or ``−1.2``; ``good`` where ours is at least as good, None where neither is better."""
-
-    text: str
-    good: bool | None = None
-
-
-class AgainstLine(NamedTuple):
-    """A row of ours and the row that it repeats."""
-
-    title: str
-    repeats: str
-    cells: list[Comparison]
-
-
-class Against(NamedTuple):
-    """The whole comparison, with the sentence that explains its numbers."""
-
-    lines: list[AgainstLine]
-    legend: str
-
-
-def against(result: TableResult) -> Against | None:
-    """All rows of ours that have a counterpart; None where there is nothing to compare."""
-    lines = []
-    for row in result.rows:
-        other = counterpart_of(row, result)
-        if other is None:
-            continue
-        cells = [compared(row, other, column) for column in result.columns]
-        if any(cell.text != MISSING for cell in cells):
-            lines.append(AgainstLine(row.title, other.title, cells))
-    return Against(lines, _legend_against(result.columns)) if lines else None
-
-
-def counterpart_of(row: Row, result: TableResult) -> Row | None:
-    """The printed row that a row of ours repeats: the paper's, or else a published one."""
-    if row.source != "ours" or row.counterpart is None:
-        return None
-    printed = [one for one in result.rows if one.source != "ours" and one.title == row.counterpart]
-    return min(printed, key=lambda one: one.source != "paper", default=None)
-
-
-def compared(ours: Row, other: Row, column: Column) -> Comparison:
-    """Of the values as they are shown, so that a reader who divides them finds the same."""
-    cells = (ours.cells.get(column.key), other.cells.get(column.key))
-    means = [cell.mean for cell in cells if cell is not None and cell.mean is not None]
-    if len(means) < 2:
-        return Comparison(MISSING)
-    mine, theirs = (rounded(mean, column) for mean in means)
-    if column.better == "high":
-        text = f"{mine - theirs:+,.{column.digits}f}".replace("-", "−")
-        return Comparison("±0" if mine == theirs else text, mine >= theirs)
-    if mine < 0 or theirs <= 0:
-        return Comparison(MISSING)
-    return Comparison(_ratio(mine / theirs), mine <= theirs if column.better == "low" else None)
-
-
-def _ratio(value: float) -> str:
-    """Two digits that count, and whole numbers from ten on: ``0.94 ×``, ``1.4 ×``, ``37 ×``."""
-    return f"{value:,.0f} ×" if value >= 9.95 else f"{value:.1f} ×" if value >= 0.995 else f"{value:.2g} ×"
-
-
-def _legend_against(columns: tuple[Column, ...]) -> str:
-    kinds = {column.better for column in columns}
-    sentences = []
-    if kinds & {"low", "neither"}:
-        better = ", below 1 is better" if "neither" not in kinds else ""
-        sentences.append(f"× is ours divided by the paper's{better}")
-    if "high" in kinds:
-        sentences.append("differences are ours minus the paper's, above 0 is better")
-    text = "; ".join(sentences)
-    return f"{text[:1].upper()}{text[1:]}."
+    return str(value) if key in _SELF_EXPLAINING else f"{key.replace('_', ' ')} {value}"

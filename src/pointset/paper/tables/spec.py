@@ -1,4 +1,7 @@
-"""What a table is made of, as its YAML says it (:class:`TableSpec`): columns, the paper's rows, ours, budgets."""
+"""What a table is made of (:class:`TableSpec`): columns, the paper's rows, ours, budgets; and reading it from YAML.
+
+Tables of the paper are shipped in ``specs/`` (:func:`table_names`); :func:`table_named` also reads a file of your own.
+"""
 
 from __future__ import annotations
 
@@ -130,6 +133,15 @@ class TableSpec(Keys):
         """A row of ours by its name."""
         return next(row for row in self.ours if row.name == name)
 
+    def rows_at(self, budget: Budget) -> list[OwnRow]:
+        """Rows of ours that the budget has."""
+        return [row for row in self.ours if row.only is None or budget in row.only]
+
+    def tasks_at(self, budget: Budget, row: OwnRow) -> list[Task]:
+        """What is trained for the row."""
+        left_out = {*row.without, *self.budgets[budget].without}
+        return [task for task in self.tasks if (task.only is None or budget in task.only) and task.name not in left_out]
+
     @model_validator(mode="after")
     def _names_fit(self) -> Self:
         keys, tasks = [column.key for column in self.columns], [task.name for task in self.tasks]
@@ -176,9 +188,6 @@ def printed_cell(text: str, column: Column) -> Cell:
     return Cell(mean=mean, std=std)
 
 
-# The tables that are shipped, by name, and own ones from a file (:func:`table_names`, :func:`table_named`).
-
-
 def table_names() -> list[str]:
     """In the paper's order."""
     return list(_shipped())
@@ -188,13 +197,13 @@ def table_named(name_or_path: str | Path) -> TableSpec:
     """A table by its name, or from a YAML file of one's own.
 
     Raises:
-        SpecError: there is no such table, or its file says what cannot be.
+        SpecError: there is no such table, or its file contradicts itself.
         MissingDataError: there is no such file.
-        FileFormatError: the file is no YAML.
+        FileFormatError: the file is not YAML.
     """
     text = str(name_or_path)
     if text in _shipped():
-        return _checked(_shipped()[text], f"the table {text!r}")
+        return _validated(_shipped()[text], f"the table {text!r}")
     path = Path(name_or_path)
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise SpecError(
@@ -203,40 +212,39 @@ def table_named(name_or_path: str | Path) -> TableSpec:
         )
     if not path.is_file():
         raise MissingDataError(f"there is no file {path}; expected a table: {', '.join(table_names())}, or a YAML file")
-    return _checked(_values(path), str(path))
+    return _validated(_read_mapping(path), str(path))
 
 
 @cache
 def _shipped() -> dict[str, dict[str, Any]]:
     files = [file for file in (resources.files("pointset.paper.tables") / "specs").iterdir() if file.name[0] != "."]
-    tables = [_values(file) for file in files]
-    return {table["name"]: table for table in sorted(tables, key=_place)}
+    tables = [_read_mapping(file) for file in files]
+    return {table["name"]: table for table in sorted(tables, key=_place_in_paper)}
 
 
-def _place(table: Mapping[str, Any]) -> tuple[int, str]:
+def _place_in_paper(table: Mapping[str, Any]) -> tuple[int, str]:
     number = re.search(r"\d+", table["paper_table"])
     return int(number.group()) if number else 0, table["name"]
 
 
-def _values(file: Any) -> dict[str, Any]:
-    """The mapping in a YAML file."""
+def _read_mapping(file: Any) -> dict[str, Any]:
     try:
         values = read_value(file.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, FileFormatError) as error:
         raise FileFormatError(f"{file} cannot be read as YAML: {error}") from None
     if not isinstance(values, dict):
-        raise FileFormatError(f"{file} is no table: expected keys such as `columns:` and `ours:`")
+        raise FileFormatError(f"{file} is not a table; expected keys such as `columns:` and `ours:`")
     return values
 
 
-def _checked(values: Mapping[str, Any], place: str) -> TableSpec:
+def _validated(values: Mapping[str, Any], place: str) -> TableSpec:
     """With the columns and tasks of the tables that it ``uses`` before its own."""
-    used = values.get("uses") if isinstance(values.get("uses"), list) else []
-    for name in used or []:
+    used = values["uses"] if isinstance(values.get("uses"), list) else []
+    for name in used:
         if name not in _shipped():
             raise SpecError(f"{place}: got uses: {name!r}; expected one of {', '.join(table_names())}")
     shared = {
-        key: [item for name in used or [] for item in _shipped()[name][key]] + list(values.get(key) or [])
+        key: [item for name in used for item in _shipped()[name][key]] + list(values.get(key) or [])
         for key in ("columns", "tasks")
     }
     try:

@@ -1,8 +1,9 @@
-"""A table from what is finished of it (:func:`collected`)."""
+"""A table from what is finished of it: its folder (:class:`TableFolder`), its numbers (:func:`collect_table`), and a
+table measured in several sittings (:func:`merge_tables`).
+"""
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import statistics
@@ -18,7 +19,8 @@ from filelock import lock_descriptor
 
 from pointset.errors import FileFormatError, PointsetError, SpecError
 from pointset.files import read_json, write_json
-from pointset.paper.tables.plan import PlannedRun, TablePlan, parameters_of, planned, table_command
+from pointset.paper.comparison import validation_curve
+from pointset.paper.tables.plan import PlannedRun, TablePlan, parameters_of, plan_table, table_command
 from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
 from pointset.paper.tables.spec import OwnRow, TableColumn, TableSpec, printed_cell, table_named
 from pointset.runs.folder import RunFolder
@@ -28,17 +30,18 @@ from pointset.runs.result import machine_kind, read_result
 from pointset.training.devices import check_device, threads_for
 from pointset.training.run import flattened
 
-# What a table's folder holds: runs, measurements, and a note of what failed (:class:`TableFolder`).
-
-
 _FAILURES = "failures.json"
 _COST = "cost.json"
 _LOCK = ".table.lock"
-_NO_MATTER = ("name", "title", "trainer.threads", "trainer.checkpoint_minutes")  # and all below `expected`
+_UNIMPORTANT = ("name", "title", "trainer.threads", "trainer.checkpoint_minutes")  # and all below `expected`
+
+NO_DATA = "its data is not on this machine"
+_NOT_YET = "not run yet"
+_NO_SCORE = "the run has no score"
 
 
 class TableFolder:
-    """A folder with one folder for each run.
+    """A table's folder: a folder for each run or measurement, and a note of what failed.
 
     Args:
         path: the folder; it need not be there.
@@ -48,7 +51,7 @@ class TableFolder:
         self.path = Path(path)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Inside, no other process reads the runs to write the table of them: what one finishes, the next one sees.
 
         Raises:
@@ -72,8 +75,8 @@ class TableFolder:
         """Where a training goes."""
         return RunFolder(self.path / run.name)
 
-    def taken_up(self, run: PlannedRun) -> PlannedRun:
-        """The run with the recipe that it was begun by, if it was: with its threads, and its words.
+    def as_begun(self, run: PlannedRun) -> PlannedRun:
+        """The run with the recipe that it was begun with, if it was: its threads, name and title may be others.
 
         Raises:
             SpecError: it was begun with other settings.
@@ -94,36 +97,23 @@ class TableFolder:
         folder = self.run(run)
         return read_result(folder.result) if folder.is_finished else None
 
-    def curve(self, run: PlannedRun, metric: str) -> tuple[tuple[int, float], ...]:
-        """(epoch, validation score) of a training, for the epochs that have one."""
-        path = self.run(run).metrics
-        if not path.exists():
-            return ()
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        try:
-            points = [(int(row["epoch"]), float(row.get(f"val_{metric}") or "nan")) for row in rows]
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileFormatError(f"{path} is damaged ({error}). Delete the folder, to run it again") from None
-        return tuple((epoch, score) for epoch, score in points if math.isfinite(score))
+    def cost(self, run: PlannedRun) -> dict[str, Any] | None:
+        """Of a measurement."""
+        path = self.path / run.name / _COST
+        return read_json(path) if path.exists() else None
+
+    def write_cost(self, run: PlannedRun, cost: Mapping[str, Any]) -> None:
+        """Of a measurement that was made now."""
+        path = self.path / run.name / _COST
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, cost)
 
     def environment(self, run: PlannedRun) -> dict[str, Any] | None:
         """What a training or measurement was made with; None where it is not known."""
         path = self.run(run).environment
         return read_json(path) if path.exists() else (self.cost(run) or {}).get("environment")
 
-    def cost(self, run: PlannedRun) -> dict[str, Any] | None:
-        """Of a measurement."""
-        path = self.path / run.name / _COST
-        return read_json(path) if path.exists() else None
-
-    def keep_cost(self, run: PlannedRun, cost: Mapping[str, Any]) -> None:
-        """Write a measurement."""
-        path = self.path / run.name / _COST
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, cost)
-
-    def is_taken(self, run: PlannedRun) -> bool:
+    def is_running(self, run: PlannedRun) -> bool:
         """Whether another process trains it now."""
         try:
             with self.run(run).claim(resume=True):
@@ -146,8 +136,8 @@ class TableFolder:
             raise FileFormatError(f"{error}. Delete it: it only says why runs failed") from None
 
     def note_failure(self, run: PlannedRun, reason: str | None) -> None:
-        """Keep why a run failed; None where it did not."""
-        with self.alone():
+        """Write down why a run failed; None where it did not."""
+        with self.locked():
             known = self.failures()
             if reason is None and run.name not in known:
                 return
@@ -158,47 +148,11 @@ class TableFolder:
 def _different(begun: Recipe, now: Recipe) -> list[str]:
     """Keys in which two recipes differ, of those that change what is computed."""
     before, after = flattened(begun.as_dict()), flattened(now.as_dict())
-    keys = [key for key in {**before, **after} if key not in _NO_MATTER and key.partition(".")[0] != "expected"]
+    keys = [key for key in {**before, **after} if key not in _UNIMPORTANT and key.partition(".")[0] != "expected"]
     return [key for key in keys if before.get(key) != after.get(key)]
 
 
-# When and on what kind of machine a table's numbers were made (:func:`made_with`).
-
-
-class Made(NamedTuple):
-    """``machine`` without names or paths."""
-
-    date: str  # ISO day
-    machine: dict[str, Any]
-
-
-def made_with(done: Sequence[PlannedRun], folder: TableFolder, plan: TablePlan) -> Made:
-    """Of the run that was begun last: a table may be collected later, and on another machine."""
-    known = [one for run in done if (one := folder.environment(run)) is not None and "started" in one]
-    here = made_here(threads_for(plan.chosen[0].recipe, 1))
-    if not known:
-        return Made(here["started"][:10], {key: value for key, value in here.items() if key != "started"})
-    last = max(known, key=lambda one: str(one["started"]))
-    return Made(str(last["started"])[:10], {key: last.get(key) for key in here if key != "started"})
-
-
-def made_here(threads: int, device: str = "auto") -> dict[str, Any]:
-    """Of a run that is made now, on this machine."""
-    return _machine(check_device(device, "32"), threads) | {"started": datetime.now(UTC).isoformat(timespec="seconds")}
-
-
-@cache
-def _machine(device: str, threads: int) -> dict[str, Any]:
-    """Asked once: it takes longer than the rest of a table."""
-    return machine_kind(device=device, threads=threads)
-
-
-MISSING = "its data is not on this machine"
-_NOT_YET = "not run yet"
-_NO_SCORE = "the run has no score"
-
-
-def collected(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequence[str] = ()) -> TableResult:
+def collect_table(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequence[str] = ()) -> TableResult:
     """The table of all runs that are finished, whichever call made them, and of those that are chosen.
 
     It is ``complete`` where its command would find nothing left to do.
@@ -210,19 +164,19 @@ def collected(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequ
         missing: datasets that are not on this machine.
     """
     values = {run.name: _values(plan.spec, folder, run) for run in plan.runs}
-    reasons = {run.name: MISSING for run in plan.chosen if run.recipe.dataset.name in missing} | folder.failures()
+    reasons = {run.name: NO_DATA for run in plan.chosen if run.recipe.dataset.name in missing} | folder.failures()
     reasons = {name: reason for name, reason in reasons.items() if values.get(name) is None}
-    runs = _shown(plan, values, reasons)
+    runs = _shown_runs(plan, values, reasons)
     ours = [_own_row(plan, row, runs, values, reasons, folder) for row in plan.spec.ours]
     rows = [row for row in ours if row is not None]
-    columns = [column for column in plan.spec.columns if _is_shown(column, rows)]
+    columns = [column for column in plan.spec.columns if _is_filled(column, rows)]
     printed = _printed_rows(plan.spec, columns)
     all_rows = [
         *_with_ratios(plan.spec, printed, printed[0].title if printed else ""),
         *_with_ratios(plan.spec, rows, plan.spec.ours[0].title),
     ]
-    lacking = dict.fromkeys(str(run.recipe.dataset.name) for run in runs if reasons.get(run.name) == MISSING)
-    made = made_with([run for run in runs if values[run.name] is not None], folder, plan)
+    lacking = dict.fromkeys(str(run.recipe.dataset.name) for run in runs if reasons.get(run.name) == NO_DATA)
+    date, machine = _date_and_machine([run for run in runs if values[run.name] is not None], folder, plan)
     return TableResult(
         table=plan.spec.name,
         title=plan.spec.title,
@@ -231,9 +185,9 @@ def collected(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequ
         columns=tuple(Column(**column.model_dump(exclude={"ratio_of"})) for column in columns),
         rows=tuple(all_rows),
         command=plan.command(runs, table),
-        date=made.date,
-        machine=made.machine,
-        seconds=round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3),
+        date=date,
+        machine=machine,
+        seconds=_seconds(rows),
         scope=plan.spec.budgets[plan.budget].scope,
         notes=(*plan.spec.notes, *(f"The data of {name} was not on this machine." for name in lacking)),
         complete=all(values[run.name] is not None for run in runs),
@@ -256,8 +210,8 @@ def _values(spec: TableSpec, folder: TableFolder, run: PlannedRun) -> dict[str, 
     return {key: of_target.get(run.task.metric) for key, of_target in scores.items()}
 
 
-def _shown(plan: TablePlan, values: Mapping[str, object], reasons: Mapping[str, str]) -> list[PlannedRun]:
-    """The runs of all rows and tasks of which one is chosen, or has come to an end, good or bad."""
+def _shown_runs(plan: TablePlan, values: Mapping[str, object], reasons: Mapping[str, str]) -> list[PlannedRun]:
+    """The runs of all rows and tasks of which one is chosen, or has ended, well or not."""
     some = [run for run in plan.runs if run.is_chosen or values[run.name] is not None or run.name in reasons]
     rows, tasks = {run.row.name for run in some}, {run.task.name for run in some}
     return [run for run in plan.runs if run.row.name in rows and run.task.name in tasks]
@@ -284,14 +238,15 @@ def _own_row(
             next((reasons[run.name] for run in filling if run.name in reasons), ""),
             len(filling),
         )
+    is_counted = plan.spec.kind == "counted"
     return Row(
         title=row.title,
         source="ours",
         model=runs[0].recipe.model.preset,
         counterpart=row.counterpart,
-        parameters=_shared_parameters(runs, plan, folder),
+        parameters=None if is_counted else _shared_parameters(done, folder),
         cells=cells,
-        runs=() if plan.spec.kind == "counted" else tuple(_record(run, folder) for run in done),
+        runs=() if is_counted else tuple(_run_record(run, folder) for run in done),
         note=row.note,
     )
 
@@ -301,43 +256,35 @@ def _cell(values: Sequence[float | None], failure: str, planned: int) -> Cell:
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return Cell(mean=None, note=failure or (_NO_SCORE if values else _NOT_YET))
-    if failure:
-        note = f"{len(known)} of {planned} runs; {failure}"
-    else:
-        note = "" if len(known) == planned else f"{len(known)} of {planned} runs"
+    parts = ["" if len(known) == planned and not failure else f"{len(known)} of {planned} runs", failure]
     return Cell(
         mean=statistics.fmean(known),
         std=statistics.stdev(known) if len(known) > 1 else None,
         values=tuple(known),
-        note=note,
+        note="; ".join(filter(None, parts)),
     )
 
 
-def _record(run: PlannedRun, folder: TableFolder) -> RunRecord:
-    about: dict[str, Any] = folder.result(run) or {}
-    cost = folder.cost(run) or {}
+def _run_record(run: PlannedRun, folder: TableFolder) -> RunRecord:
+    result = folder.result(run) or {}
     return RunRecord(
         name=run.name,
         command=run.command,
         seed=run.seed,
         fold=run.fold,
-        epochs=about.get("epochs"),
-        best_epoch=about.get("best_epoch"),
-        seconds=about.get("seconds"),
-        peak_memory_bytes=cost.get("peak_memory_bytes"),  # of a training it is unknown: all run in one process
-        curve=folder.curve(run, about["metric"]) if about else (),
+        epochs=result.get("epochs"),
+        best_epoch=result.get("best_epoch"),
+        seconds=result.get("seconds"),
+        # of a training it is unknown: all run in one process
+        peak_memory_bytes=(folder.cost(run) or {}).get("peak_memory_bytes"),
+        curve=validation_curve(folder.run(run), result["metric"]) if result else (),
     )
 
 
-def _shared_parameters(runs: Sequence[PlannedRun], plan: TablePlan, folder: TableFolder) -> int | None:
+def _shared_parameters(done: Sequence[PlannedRun], folder: TableFolder) -> int | None:
     """Of the row's model, where all its tasks have the same."""
-    if plan.spec.kind == "counted":
-        return None
-    tasks = {run.task.name: run for run in runs if folder.is_done(run)}
-    found = set()
-    for run in tasks.values():
-        about: Mapping[str, Any] = folder.result(run) or folder.cost(run) or {}
-        found.add(about.get("parameters"))
+    tasks = {run.task.name: run for run in done}
+    found = {(folder.result(run) or folder.cost(run) or {}).get("parameters") for run in tasks.values()}
     return found.pop() if len(found) == 1 else None
 
 
@@ -356,7 +303,7 @@ def _printed_rows(spec: TableSpec, columns: Sequence[TableColumn]) -> list[Row]:
     return rows
 
 
-def _is_shown(column: TableColumn, ours: Sequence[Row]) -> bool:
+def _is_filled(column: TableColumn, ours: Sequence[Row]) -> bool:
     """A column that no run of this budget fills says nothing here."""
     return any((column.ratio_of or column.key) in row.cells for row in ours)
 
@@ -364,36 +311,57 @@ def _is_shown(column: TableColumn, ours: Sequence[Row]) -> bool:
 def _with_ratios(spec: TableSpec, rows: Sequence[Row], first: str) -> list[Row]:
     """Rows with their ratios to the one of this title; without, where it is not among them."""
     ratios = {column.key: column.ratio_of for column in spec.columns if column.ratio_of is not None}
-    one = next((row.cells for row in rows if row.title == first), {})
-    wholes = {key: one[of].mean for key, of in ratios.items() if of in one}
-    return [row.model_copy(update={"cells": _ratio_cells(row, ratios, wholes)}) for row in rows]
+    reference = next((row.cells for row in rows if row.title == first), {})
+
+    def with_ratios(row: Row) -> Row:
+        cells = dict(row.cells)
+        for key, of in ratios.items():
+            if of in cells and of in reference:
+                value, divisor = cells[of].mean, reference[of].mean
+                if value is not None and divisor:
+                    cells[key] = Cell(mean=value / divisor)
+        return row.model_copy(update={"cells": cells})
+
+    return [with_ratios(row) for row in rows]
 
 
-def _ratio_cells(row: Row, ratios: Mapping[str, str], wholes: Mapping[str, float | None]) -> dict[str, Cell]:
-    cells = dict(row.cells)
-    for key, of in ratios.items():
-        whole, value = wholes.get(key), cells[of].mean if of in cells else None
-        if whole and value is not None:
-            cells[key] = Cell(mean=value / whole)
-    return cells
+def _seconds(rows: Sequence[Row]) -> float:
+    return round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3)
 
 
-# A table measured in several sittings: rows of an earlier result stay beside new ones (:func:`joined`).
+def _date_and_machine(done: Sequence[PlannedRun], folder: TableFolder, plan: TablePlan) -> tuple[str, dict[str, Any]]:
+    """Of the run that was begun last: a table may be collected later, and on another machine."""
+    known = [one for run in done if (one := folder.environment(run)) is not None and "started" in one]
+    here = environment_here(threads_for(plan.chosen[0].recipe, 1))
+    last = max(known, key=lambda one: str(one["started"]), default=here)
+    return str(last["started"])[:10], {key: last.get(key) for key in here if key != "started"}
+
+
+def environment_here(threads: int, device: str = "auto") -> dict[str, Any]:
+    """What is measured now is measured with this, without names or paths."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    return _machine(check_device(device, "32"), threads) | {"started": started}
+
+
+@cache
+def _machine(device: str, threads: int) -> dict[str, Any]:
+    """Asked once: it takes longer than the rest of a table."""
+    return machine_kind(device=device, threads=threads)
 
 
 _THREADS = re.compile(r" trainer\.threads=\S+")  # changes the time that a run takes, and nothing else
 _MEASURED = "measured on"
 
 
-class Joined(NamedTuple):
-    """``taken`` and ``outdated``: titles of earlier rows that stay, and of those that the table now makes otherwise."""
+class MergedTable(NamedTuple):
+    """``kept`` and ``outdated``: titles of earlier rows that stay, and of those that the table now makes otherwise."""
 
     result: TableResult
-    taken: list[str]
+    kept: list[str]
     outdated: list[str]
 
 
-def joined(new: TableResult, before: TableResult) -> Joined:
+def merge_tables(new: TableResult, before: TableResult) -> MergedTable:
     """``new``, and the rows of ours that only ``before`` has, in the table's own order.
 
     A row of ``new`` counts if anything of it was measured. An earlier one stays only if each of its runs would be made
@@ -417,10 +385,10 @@ def joined(new: TableResult, before: TableResult) -> Joined:
     ours = {row.title: row for row in new.rows if row.source == "ours" and _is_measured(row)}
     earlier = [row for row in before.rows if row.source == "ours" and _is_measured(row) and row.title not in ours]
     if not earlier:
-        return Joined(new, [], [])
-    plan = planned(table_named(new.table), new.budget)
-    taken = [row for row in earlier if _is_current(row, plan)]
-    ours |= {row.title: _dated(row, before.date, new.date) for row in taken}
+        return MergedTable(new, [], [])
+    plan = plan_table(table_named(new.table), new.budget)
+    kept = [row for row in earlier if _is_current(row, plan)]
+    ours |= {row.title: _dated(row, before.date, new.date) for row in kept}
     order = {row.title: row.name for row in plan.spec.ours if row.title in ours}
     rows = [ours[title] for title in order]
     names = {run.row.name for run in plan.runs}
@@ -429,11 +397,11 @@ def joined(new: TableResult, before: TableResult) -> Joined:
         update={
             "rows": (*(row for row in new.rows if row.source != "ours"), *rows),
             "command": table_command(new.table, new.budget, () if set(order.values()) == names else [*order.values()]),
-            "seconds": round(sum(record.seconds or 0.0 for row in rows for record in row.runs), 3),
+            "seconds": _seconds(rows),
             "complete": {run.name for run in plan.runs} <= done,
         }
     )
-    return Joined(result, [row.title for row in taken], [row.title for row in earlier if row not in taken])
+    return MergedTable(result, [row.title for row in kept], [row.title for row in earlier if row not in kept])
 
 
 def _is_measured(row: Row) -> bool:

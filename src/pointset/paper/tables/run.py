@@ -1,0 +1,287 @@
+"""All runs of a table, one after the other; what is finished stays (:class:`TableRuns`). What they will take is
+forecast from a few of their own steps (:class:`Forecaster`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from pointset.datasets.loading import benchmark_named
+from pointset.datasets.sources import find
+from pointset.errors import MissingDataError, PointsetError
+from pointset.machine import resident_bytes, training_bytes
+from pointset.paper.cost import Stopwatch, measure_cost, training_loader
+from pointset.paper.tables.collect import NO_DATA, TableFolder, collect_table, environment_here
+from pointset.paper.tables.formats import write_table
+from pointset.paper.tables.plan import PlannedRun, TablePlan
+from pointset.paper.tables.result import TableResult
+from pointset.registry import preset_named
+from pointset.runs.recipe import Recipe
+from pointset.text import duration
+from pointset.training.batches import training_batches
+from pointset.training.data import TrainingData, build_model, check_memory, load_data
+from pointset.training.devices import thread_count, threads_for
+from pointset.training.interruption import TrainingStopped
+from pointset.training.run import train
+
+_LONGEST_REASON = 200  # letters
+_LEAST_STEPS, _MOST_STEPS = 2, 20
+_SECONDS = 2.0  # of steps that are timed
+_EVALUATED = 1 / 3  # time of a graph without its gradient, as a share of that with it
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Of one training on this machine's CPU, with the recipe's threads."""
+
+    seconds: float  # of all epochs, with their validation; early stopping may end it sooner
+    memory_bytes: int  # of the process at its largest batch
+
+
+class TableRuns:
+    """A table being made.
+
+    Args:
+        plan: what to run.
+        folder: where the runs go.
+        table: its name, or its file, as it is to be printed in the command that makes it.
+        tell: is told what happens, a line at a time.
+        data_dir: where the data lies.
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        watch: how the progress of a training is shown.
+    """
+
+    def __init__(
+        self,
+        plan: TablePlan,
+        folder: TableFolder,
+        table: str,
+        tell: Callable[[str], None],
+        *,
+        data_dir: Path | None = None,
+        device: str = "cpu",
+        watch: str = "quiet",
+    ):
+        self.folder, self.table, self.tell = folder, table, tell
+        self.data_dir, self.device, self.watch = data_dir, device, watch
+        self.plan = replace(plan, runs=tuple(folder.as_begun(run) for run in plan.runs))
+        self.missing = _missing_datasets(self._not_done(), data_dir)
+        self.failed: list[str] = []
+        self.files: list[Path] = []
+
+    @property
+    def left(self) -> list[PlannedRun]:
+        """What is still to be run here."""
+        return [run for run in self._not_done() if run.recipe.dataset.name not in self.missing]
+
+    def _not_done(self) -> list[PlannedRun]:
+        """Of those that are chosen; nothing is to be done to count."""
+        return [run for run in self.plan.chosen if self.plan.spec.kind != "counted" and not self.folder.is_done(run)]
+
+    def forecasts(self, forecaster: Callable[[Recipe], Forecast] | None = None) -> dict[str, Forecast | None]:
+        """Of the runs that are left, by name; None where it cannot be said: the run will say why."""
+        ask = forecaster or Forecaster(self.data_dir)
+        found: dict[str, Forecast | None] = {}
+        for run in self.left if self.plan.spec.kind == "trained" else []:
+            try:
+                found[run.name] = ask(run.recipe)
+            except (PointsetError, MemoryError, RuntimeError):
+                found[run.name] = None
+        return found
+
+    def run(self, forecasts: Mapping[str, Forecast | None] | None = None) -> TableResult:
+        """Run what is left; the table's files are written anew after each run.
+
+        Raises:
+            TrainingStopped: Ctrl-C or SIGTERM; all is saved.
+        """
+        left = self.left
+        if self.plan.spec.kind == "measured" and left:
+            self._measure(self.plan.chosen)  # all again: only what is measured side by side can be compared
+            return self.write()
+        clock = _Clock(left, forecasts or {})
+        for number, run in enumerate(left, 1):
+            if self.folder.is_done(run):  # meanwhile, by another process
+                clock.took(run, None)
+                continue
+            self.tell(f"run {number} of {len(left)}: {run.name}{clock.time_left(run)}")
+            start = time.monotonic()
+            self._train(run)
+            clock.took(run, time.monotonic() - start if self.folder.is_done(run) else None)
+            self.write()
+        return self.write()
+
+    def collect(self) -> TableResult:
+        """Write the table without running anything: what is not there is not run yet, with or without its data."""
+        self.missing = []
+        return self.write()
+
+    def write(self) -> TableResult:
+        """Write the table's files as it stands, by all processes that work on it."""
+        with self.folder.locked():
+            result = collect_table(self.plan, self.folder, self.table, missing=self.missing)
+            self.files = write_table(result, self.folder.path)
+        return result
+
+    def _train(self, run: PlannedRun) -> None:
+        with self._failure_noted(run):
+            path = self.folder.run(run).path
+            path.mkdir(parents=True, exist_ok=True)  # of two that begin it at once none removes it
+            recipe = self.folder.as_begun(run).recipe  # another process may have begun it meanwhile
+            train(recipe, path, resume=True, data_dir=self.data_dir, device=self.device, watch=self.watch)
+
+    def _measure(self, runs: Sequence[PlannedRun]) -> None:
+        threads, budget = threads_for(runs[0].recipe, 1), self.plan.spec.budgets[self.plan.budget]
+        self.tell(
+            f"{len(runs)} models side by side: {budget.rounds} × {budget.batches or 'all'} batches each, "
+            f"threads: {threads}"
+        )
+        costs = measure_cost(
+            [run.recipe for run in runs],
+            batches=budget.batches,
+            repeats=budget.rounds,
+            data_dir=self.data_dir,
+            threads=threads,
+        )
+        for run, cost in zip(runs, costs, strict=True):
+            with self._failure_noted(run):
+                if cost.failure:
+                    raise PointsetError(cost.failure)
+                self.folder.write_cost(run, cost.as_dict() | {"environment": environment_here(threads, "cpu")})
+
+    @contextmanager
+    def _failure_noted(self, run: PlannedRun) -> Iterator[None]:
+        """What fails is noted in its row, and the other runs continue."""
+        try:
+            yield
+        except TrainingStopped:
+            raise
+        except (PointsetError, ArithmeticError, MemoryError, OSError, RuntimeError, ValueError) as error:
+            if self.folder.is_running(run) or self.folder.is_done(run):
+                self.tell(f"{run.name} is left to another process, which trains it")
+                return
+            reason = self._reason(error)
+            self.folder.note_failure(run, reason)
+            self.failed.append(run.name)
+            self.tell(f"{run.name} failed: {reason}")
+        else:
+            self.folder.note_failure(run, None)
+
+    def _reason(self, error: Exception) -> str:
+        """The first line, without paths of this machine: it goes into the table."""
+        if isinstance(error, MissingDataError):
+            return NO_DATA
+        text = str(error).partition("\n")[0] or type(error).__name__
+        for path in (self.folder.path.resolve(), self.folder.path, self.data_dir, Path.home()):
+            if path is not None and str(path) not in (".", "/"):
+                text = text.replace(str(path), "…")
+        return text[:_LONGEST_REASON]
+
+
+def _missing_datasets(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[str]:
+    """Names of datasets whose files are nowhere here."""
+    names = dict.fromkeys(run.recipe.dataset.name for run in runs if run.recipe.dataset.name is not None)
+    return [name for name in names if find(benchmark_named(name), data_dir) is None]
+
+
+class _Clock:
+    """How much time is left: by the forecasts, corrected by what the runs really took."""
+
+    def __init__(self, runs: Sequence[PlannedRun], forecasts: Mapping[str, Forecast | None]):
+        self.expected = {run.name: one.seconds for run in runs if (one := forecasts.get(run.name)) is not None}
+        self.done_expected = self.done_real = 0.0
+
+    def took(self, run: PlannedRun, seconds: float | None) -> None:
+        """None: it was not done here."""
+        expected = self.expected.pop(run.name, None)
+        if expected is not None and seconds is not None:
+            self.done_expected += expected
+            self.done_real += seconds
+
+    def time_left(self, run: PlannedRun) -> str:
+        """`` (about 5 min; all that is left: 1 h 20 min)``; empty where nothing is known."""
+        if run.name not in self.expected:
+            return ""
+        factor = self.done_real / self.done_expected if self.done_expected else 1.0
+        left = sum(self.expected.values()) * factor
+        return f" (about {duration(self.expected[run.name] * factor)}; all that is left: {duration(left)})"
+
+
+class Forecaster:
+    """Forecasts recipes; those of the same data and model are measured once."""
+
+    def __init__(self, data_dir: str | Path | None = None, progress: bool | None = None):
+        self.data_dir, self.progress = data_dir, progress
+        self._measured: dict[str, tuple[float, float, int]] = {}
+        self._data: tuple[str, TrainingData] | None = None  # only the last: they are large
+
+    def __call__(self, recipe: Recipe) -> Forecast:
+        """Time some steps, where no like recipe was timed.
+
+        Raises:
+            PointsetError: what the run itself would raise at its start: data that is missing, memory that does not
+                suffice.
+        """
+        key = _same_cost(recipe)
+        if key not in self._measured:
+            threads = threads_for(recipe, 1)
+            with thread_count(threads):
+                self._measured[key] = _time_and_memory(recipe, self._loaded(recipe), threads)
+        epoch, test, memory = self._measured[key]
+        return Forecast(epoch * recipe.trainer.epochs + test, memory)
+
+    def _loaded(self, recipe: Recipe) -> TrainingData:
+        data = recipe.dataset.model_dump(mode="json") | {"fold": None}
+        key = f"{data} {preset_named(recipe.model.preset).matrix} {recipe.scale_targets}"
+        if self._data is None or self._data[0] != key:
+            self._data = None  # before the next is read
+            self._data = key, load_data(recipe, self.data_dir, progress=self.progress)
+        return self._data[1]
+
+
+def _same_cost(recipe: Recipe) -> str:
+    """The same for recipes whose epochs take about equally long: other seeds, folds, epochs, options of a dataset, one
+    target or another.
+    """
+    dataset = recipe.dataset.model_dump(mode="json") | {"fold": None}
+    if recipe.dataset.name is not None:
+        dataset["options"] = {}
+    if recipe.dataset.targets is not None:
+        dataset["targets"] = len(recipe.dataset.targets)
+    trainer = recipe.trainer.model_dump(mode="json") | {"epochs": 0, "patience": None, "checkpoint_minutes": 0}
+    return f"{dataset} {recipe.model.model_dump(mode='json')} {recipe.loss} {trainer}"
+
+
+def _time_and_memory(recipe: Recipe, data: TrainingData, threads: int) -> tuple[float, float, int]:
+    """Seconds of an epoch, seconds of the test at the end, and the memory at the largest batch."""
+    check_memory(recipe, data)
+    stopwatch = Stopwatch(recipe, build_model(recipe, data.card), data.card.task, threads)
+    largest = stopwatch.time(training_loader(recipe, data, [_largest_batch(recipe, data)]))  # also a step to warm up
+    graphs = data.part("train")
+    batches = training_batches(data.points.num_nodes[graphs], data.points.ranks[graphs], recipe)
+    seconds, timed = 0.0, 0
+    for step, batch in enumerate(islice(batches, _MOST_STEPS), 1):
+        seconds += stopwatch.time(training_loader(recipe, data, [batch])).seconds
+        timed += len(batch)
+        if step >= _LEAST_STEPS and seconds >= _SECONDS:
+            break
+    rate = seconds / timed
+    validated = len(data.part("val")) / recipe.trainer.validate_every
+    epoch = rate * (len(graphs) + _EVALUATED * validated)
+    return epoch, rate * _EVALUATED * len(data.part("test")), resident_bytes() + largest.peak_bytes
+
+
+def _largest_batch(recipe: Recipe, data: TrainingData) -> list[int]:
+    """The largest graphs together, as chance may have it; with a budget of memory, the largest that fits alone."""
+    graphs, model = data.part("train"), recipe.model
+    sizes = training_bytes(data.points.num_nodes[graphs], data.points.ranks[graphs], dim=model.dim, layers=model.layers)
+    count = 1 if recipe.trainer.memory_budget is not None else recipe.trainer.batch_size
+    largest: list[int] = np.argsort(-sizes, kind="stable")[:count].tolist()
+    return largest
