@@ -16,7 +16,6 @@ from torch_geometric.data import Data
 
 import pointset
 from pointset.datasets.splits import LeakReport, find_leaks, folds, random_split
-from pointset.datasets.splits import leaks as same_graphs_module
 from pointset.errors import SpecError
 from pointset.paper.families import circular_skip_links, csl_classes, rook, shrikhande, two_cycles
 from pointset.points.graphs import Features, FlatFeatures, GraphArrays
@@ -208,7 +207,7 @@ def test_the_report_in_numbers_and_words() -> None:
     assert "3 of 4 test graphs (75.0 %) are also in train (e.g. graph 7 = graph 0)" in text
     assert "2 of 3 val graphs (66.7 %) are also in train (e.g. graph 5 = graph 0)" in text
     assert "remove copies before splitting" in text
-    assert "Copies within one part, which are no leak: 1 in train, 1 in test." in text
+    assert "Copies within one part, which are not a leak: 1 in train, 1 in test." in text
 
 
 def test_no_leak_in_words() -> None:
@@ -248,7 +247,7 @@ def test_large_graphs_are_undecided_unless_they_are_verbatim() -> None:
 
 
 def test_patience_for_hard_graphs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_graphs_module, "_PATIENCE", 1)
+    monkeypatch.setattr("pointset.datasets.splits.leaks._PATIENCE", 1)
     others = [nx.from_numpy_array(relabelled(nx.to_numpy_array(shrikhande()), seed)[0]) for seed in range(2)]
     report = leaks([rook(4), others[0]], [others[1], rook(4)])
     assert [(pair.seen, pair.scored) for pair in report.pairs] == [(0, 3)]

@@ -31,8 +31,7 @@ from pointset.datasets.splits import (
     split_from_file,
     stratified_split,
 )
-from pointset.datasets.splits.parts import part_sizes
-from pointset.datasets.splits.random import classes_of
+from pointset.datasets.splits.splitters import classes_of, part_sizes
 from pointset.errors import FileFormatError, SpecError
 
 FRACTIONS = st.sampled_from(
@@ -579,7 +578,7 @@ def test_a_damaged_npz_is_refused_or_harmless(
 
 
 def test_a_name_must_tell_the_format(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"expected a name in \.json, \.npz, \.csv"):
+    with pytest.raises(FileFormatError, match=r"expected a name ending in \.json, \.npz, \.csv"):
         split_from_file(tmp_path / "split.pkl", 5)
     with pytest.raises(FileFormatError, match=r"ends in \.json"):
         save_split(tmp_path / "split.npz", {"train": [0]}, count=1)

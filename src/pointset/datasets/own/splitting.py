@@ -11,7 +11,7 @@ import numpy as np
 
 from pointset.datasets.card import Card, Metric, Target, Task
 from pointset.datasets.splits import random_split, scaffold_split, split_by_column, split_from_file, stratified_split
-from pointset.datasets.splits.parts import EXPECTED_WORDS, Split, part_of
+from pointset.datasets.splits.parts import EXPECTED_PARTS, Split, part_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 
 SplitChoice = str | Path | Sequence[float]  # a way by name, a file, or shares
@@ -36,7 +36,7 @@ def split_problem(cell: str) -> str | None:
     """What is wrong with a cell of a split column; an empty cell leaves its row out of all parts."""
     if not cell.strip() or part_of(cell) is not None:
         return None
-    return f"the split is {cell.strip()[:40]!r}; expected {EXPECTED_WORDS}, or nothing for a row that is not used"
+    return f"the split is {cell.strip()[:40]!r}; expected {EXPECTED_PARTS}, or nothing for a row that is not used"
 
 
 def make_split(

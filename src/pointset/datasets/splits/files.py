@@ -1,4 +1,4 @@
-"""Splits in files: written as JSON (:func:`save_split`), read from JSON, .npz and CSV (:func:`split_from_file`)."""
+"""Splits in files: written as JSON, read from JSON, .npz and CSV, or from the column of a table."""
 
 from __future__ import annotations
 
@@ -14,17 +14,63 @@ from typing import Any
 import numpy as np
 
 from pointset.datasets.npz import DAMAGED
-from pointset.datasets.splits.parts import EXPECTED_WORDS, PARTS, Split, check_split, part_of, parts_from_codes
+from pointset.datasets.splits.parts import EXPECTED_PARTS, PARTS, Split, check_split, part_of, parts_from_codes
 from pointset.errors import FileFormatError, SpecError, did_you_mean
 from pointset.files import replacing
 
-# The bytes of a split file → index lists by part, not yet checked; one reader for each format (:data:`READERS`).
-#
-# A reader refuses what is not of its format, and names that could be misspelt parts.
-
-
-Parts = dict[str, Any]
+Parts = dict[str, Any]  # index lists by part, not yet checked
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_SHOWN_ROWS = 5  # of those with a strange word
+
+
+def save_split(path: str | Path, split: Mapping[str, Any], *, count: int, made_by: str = "") -> None:
+    """Write a split as JSON: the indices of train, val and test, the number of graphs, and how the split was made.
+
+    The file appears whole or not at all, and is the same for the same split.
+
+    Args:
+        path: a name that ends in .json.
+        split: the split.
+        count: number of graphs in the whole dataset, which :func:`split_from_file` compares with.
+        made_by: in words or as a call, such as ``"random_split(12000, (0.8, 0.1, 0.1), seed=0)"``.
+
+    Raises:
+        SpecError: the split is impossible (:func:`~pointset.datasets.splits.check_split`).
+        FileFormatError: the name does not end in .json.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".json":
+        raise FileFormatError(f"cannot write a split to {target.name}; expected a name that ends in .json")
+    checked = check_split(split, count)
+    lines = [f'"count": {int(count)}', f'"made_by": {json.dumps(made_by)}']
+    lines += [f'"{part}": {json.dumps(indices.tolist())}' for part, indices in checked.items()]
+    with replacing(target) as temporary:
+        temporary.write_text("{\n  " + ",\n  ".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def split_from_file(path: str | Path, count: int) -> Split:
+    """Read a split of ``count`` graphs.
+
+    * .json: ``{"train": [0, 2, …], "val": […], "test": […]}``, optionally with ``"count"``, which must agree;
+    * .npz: arrays train, val, test (nothing is unpickled);
+    * .csv: a header with the columns ``index`` and ``split``, then rows such as ``0,train``.
+
+    Everywhere ``valid`` and ``validation`` also mean ``val``, and a part that is missing is empty.
+
+    Raises:
+        FileFormatError: the file has another format, or is not a split of ``count`` graphs (what
+            :func:`~pointset.datasets.splits.check_split` refuses).
+        OSError: there is no such file, or it cannot be read.
+    """
+    file = Path(path)
+    readers: dict[str, Callable[[bytes, int], Parts]] = {".json": _from_json, ".npz": _from_npz, ".csv": _from_csv}
+    reader = readers.get(file.suffix.lower())
+    if reader is None:
+        raise FileFormatError(f"{file.name} is not a split file; expected a name ending in {', '.join(readers)}")
+    try:
+        return check_split(reader(file.read_bytes(), count), count)
+    except (SpecError, FileFormatError) as error:
+        raise FileFormatError(f"{file.name}: {error}") from None
 
 
 def _from_json(content: bytes, count: int) -> Parts:
@@ -94,16 +140,13 @@ def _from_csv(content: bytes, _count: int) -> Parts:
             index, word = row[at_index].strip(), row[at_split]
             part = part_of(word)
             if part is None:
-                raise FileFormatError(f"{where} has the split {word[:40]!r}; expected {EXPECTED_WORDS}")
+                raise FileFormatError(f"{where} has the split {word[:40]!r}; expected {EXPECTED_PARTS}")
             if not _WHOLE_NUMBER.fullmatch(index):
                 raise FileFormatError(f"{where} has the index {index[:40]!r}; expected a whole number")
             parts[part].append(int(index))
     except csv.Error as error:
         raise FileFormatError(f"line {rows.line_num} is not valid CSV ({error})") from None
     return parts
-
-
-READERS: dict[str, Callable[[bytes, int], Parts]] = {".json": _from_json, ".npz": _from_npz, ".csv": _from_csv}
 
 
 def _decoded(content: bytes) -> str:
@@ -121,65 +164,10 @@ def _known_parts(parts: Parts) -> Parts:
     for name in parts:
         if part_of(name) is None:
             known = did_you_mean(name, list(PARTS))
-            raise FileFormatError(f"there is a list named {name[:80]!r}; expected {EXPECTED_WORDS}{known}")
+            raise FileFormatError(f"there is a list named {name[:80]!r}; expected {EXPECTED_PARTS}{known}")
     if not parts:
-        raise FileFormatError(f"no part of a split in it; expected lists named {EXPECTED_WORDS}")
+        raise FileFormatError(f"no part of a split in it; expected lists named {EXPECTED_PARTS}")
     return parts
-
-
-def save_split(path: str | Path, split: Mapping[str, Any], *, count: int, made_by: str = "") -> None:
-    """Write a split as JSON: the indices of train, val and test, the number of graphs, and how the split was made.
-
-    The file appears whole or not at all, and is the same for the same split.
-
-    Args:
-        path: a name that ends in .json.
-        split: the split.
-        count: number of graphs in the whole dataset, which :func:`split_from_file` compares with.
-        made_by: in words or as a call, such as ``"random_split(12000, (0.8, 0.1, 0.1), seed=0)"``.
-
-    Raises:
-        SpecError: the split is none (:func:`~pointset.datasets.splits.check_split`).
-        FileFormatError: the name does not end in .json.
-    """
-    target = Path(path)
-    if target.suffix.lower() != ".json":
-        raise FileFormatError(f"cannot write a split to {target.name}; expected a name that ends in .json")
-    checked = check_split(split, count)
-    lines = [f'"count": {int(count)}', f'"made_by": {json.dumps(made_by)}']
-    lines += [f'"{part}": {json.dumps(indices.tolist())}' for part, indices in checked.items()]
-    with replacing(target) as temporary:
-        temporary.write_text("{\n  " + ",\n  ".join(lines) + "\n}\n", encoding="utf-8")
-
-
-def split_from_file(path: str | Path, count: int) -> Split:
-    """Read a split of ``count`` graphs.
-
-    * .json: ``{"train": [0, 2, …], "val": […], "test": […]}``, optionally with ``"count"``, which must agree;
-    * .npz: arrays train, val, test (nothing is unpickled);
-    * .csv: a header with the columns ``index`` and ``split``, then rows such as ``0,train``.
-
-    Everywhere ``valid`` and ``validation`` also mean ``val``, and a part that is missing is empty.
-
-    Raises:
-        FileFormatError: the file is not of that form, or not a split of ``count`` graphs (what
-            :func:`~pointset.datasets.splits.check_split` refuses).
-        OSError: there is no such file, or it cannot be read.
-    """
-    file = Path(path)
-    reader = READERS.get(file.suffix.lower())
-    if reader is None:
-        raise FileFormatError(f"{file.name}: cannot tell what split this is; expected a name in {', '.join(READERS)}")
-    try:
-        return check_split(reader(file.read_bytes(), count), count)
-    except (SpecError, FileFormatError) as error:
-        raise FileFormatError(f"{file.name}: {error}") from None
-
-
-# The split that a column of a table names row by row (:func:`split_by_column`).
-
-
-_SHOWN_ROWS = 5
 
 
 def split_by_column(values: Iterable[object]) -> Split:
@@ -209,7 +197,7 @@ def split_by_column(values: Iterable[object]) -> Split:
     if strange:
         more = f" and {len(strange) - _SHOWN_ROWS} more rows" if len(strange) > _SHOWN_ROWS else ""
         raise SpecError(
-            f"the split column: {', '.join(strange[:_SHOWN_ROWS])}{more}; expected {EXPECTED_WORDS}, or an empty cell "
+            f"the split column: {', '.join(strange[:_SHOWN_ROWS])}{more}; expected {EXPECTED_PARTS}, or an empty cell "
             "for a row that is not used"
         )
     return check_split(parts_from_codes(codes), len(cells))

@@ -1,4 +1,9 @@
-"""The same graph on two sides of a split (:func:`find_leaks`)."""
+"""The same graph on two sides of a split (:func:`find_leaks`).
+
+Of the graphs that look alike, verbatim copies are found by their bytes, and most different graphs by the colours of
+their pairs of nodes; for the rest :mod:`pointset.points.same_graph` seeks a bijection of the nodes. Every "same" is a true
+isomorphism that keeps features and weights.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,11 @@ from pointset.points.same_graph import Coloured, match_by_components
 from pointset.progress import track
 from pointset.text import counted, percent
 
-# What the check for leaks found (:class:`LeakReport`).
-
-
 _SIDES = (("train", "test"), ("train", "val"), ("val", "test"))  # seen first, scored later
+MOST_NODES = 1000  # of a graph to be compared: pairs of nodes take n² memory and n³ time
+_ROUNDS = 6  # of refinement; each doubles the distance that pairs know of
+_SALTS = (np.uint64(0), np.uint64(0x5851F42D4C957F2D))
+_PATIENCE = 100  # vain searches for a bijection, in all; for strongly regular graphs one can take seconds
 
 
 class LeakPair(NamedTuple):
@@ -39,7 +45,7 @@ class LeakReport:
 
     sizes: dict[str, int]  # part → number of its graphs
     groups: tuple[dict[str, Integers], ...]  # each one graph: part → the numbers under which it stands there
-    duplicates: dict[str, int]  # part → graphs that are copies of an earlier one of the same part; no leak
+    duplicates: dict[str, int]  # part → graphs that are copies of an earlier one of the same part; not a leak
     undecided: Integers  # graphs that could be the same as another, but were too large or too hard to compare
 
     @property
@@ -72,7 +78,7 @@ class LeakReport:
         sentences = [self._leaks()]
         copies = [f"{count:,} in {part}" for part, count in self.duplicates.items() if count]
         if copies:
-            sentences.append(f"Copies within one part, which are no leak: {', '.join(copies)}.")
+            sentences.append(f"Copies within one part, which are not a leak: {', '.join(copies)}.")
         if len(self.undecided):
             shown = ", ".join(f"{index:,}" for index in self.undecided[:3])
             sentences.append(
@@ -99,12 +105,108 @@ class LeakReport:
         )
 
 
-# Graphs of one group, their features as numbers that are equal where the features are (:class:`LabelledGraph`).
+def find_leaks(graphs: GraphArrays, split: Split, *, progress: bool | None = None) -> LeakReport:
+    """Find graphs that stand in two parts of a split: isomorphic, with the same node and edge features and weights.
+
+    Positions and targets are ignored, and features and weights compared exactly. Colour refinement of all graphs at
+    once leaves few that could be the same; those are compared exactly, so there is no false alarm. Not compared in full
+    are graphs of more than 1,000 nodes whose copies are not verbatim, and what is left after 100 vain searches among
+    graphs as alike as strongly regular ones: the report lists them as ``undecided``.
+
+    Args:
+        graphs: all graphs of the dataset.
+        split: indices into them by part; graphs in no part are not looked at. Where val is test itself, it counts as
+            test only.
+        progress: show a bar; by default where stderr is a terminal.
+
+    Returns:
+        The report; ``report.found`` tells whether there is a leak, ``str(report)`` what to do.
+
+    Raises:
+        SpecError: it is not a split of these graphs.
+    """
+    parts = {name: part for name, part in check_split(split, len(graphs)).items() if len(part)}
+    if "test" in parts and "val" in parts and np.array_equal(parts["val"], parts["test"]):
+        del parts["val"]
+    used = np.sort(np.concatenate(list(parts.values())))
+    coloured = coloured_graphs(graphs)
+    groups = alike(coloured if len(used) == len(graphs) else coloured.take(used))
+    comparison = _ExactComparison()
+    classes: list[Integers] = []
+    undecided: list[Integers] = []
+    for group in track(groups, "Comparing graphs that look alike", len(groups), show=progress):
+        outcome = comparison.classes([graphs[index] for index in group.tolist()])
+        classes += [group[positions] for positions in outcome.classes if len(positions) > 1]
+        undecided.append(group[outcome.undecided])
+    classes.sort(key=lambda group: int(group[0]))
+    return _report(parts, len(graphs), classes, undecided)
 
 
-MOST_NODES = 1000  # of a graph to be compared: pairs of nodes take n² memory and n³ time
-_ROUNDS = 6  # of refinement; each doubles the distance that pairs know of
-_SALTS = (np.uint64(0), np.uint64(0x5851F42D4C957F2D))
+def _report(parts: Split, count: int, classes: Iterable[Integers], undecided: list[Integers]) -> LeakReport:
+    part_of = np.full(count, -1)
+    for code, indices in enumerate(parts.values()):
+        part_of[indices] = code
+    groups: list[dict[str, Integers]] = []
+    duplicates = dict.fromkeys(parts, 0)
+    for members in classes:
+        found = {part: np.sort(members[part_of[members] == code]) for code, part in enumerate(parts)}
+        found = {part: indices for part, indices in found.items() if len(indices)}
+        for part, indices in found.items():
+            duplicates[part] += len(indices) - 1
+        if len(found) > 1:
+            groups.append(found)
+    return LeakReport(
+        sizes={part: len(indices) for part, indices in parts.items()},
+        groups=tuple(groups),
+        duplicates=duplicates,
+        undecided=np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *undecided])),
+    )
+
+
+class _Classes(NamedTuple):
+    """A partition of the graphs given, by their positions."""
+
+    classes: list[list[int]]  # graphs of one class are the same
+    undecided: list[int]  # graphs that could also be the same as one of another class: too large or hard to compare
+
+
+class _ExactComparison:
+    """Sorts groups of graphs into classes; the patience for hard ones is shared by all groups."""
+
+    def __init__(self) -> None:
+        self.patience = _PATIENCE
+
+    def classes(self, graphs: Sequence[Graph]) -> _Classes:
+        """Graphs with features of one kind and shape → classes of the same."""
+        outcome = _Classes([], [])
+        first: list[LabelledGraph] = []  # of each class
+        copies: dict[bytes, int] = {}  # bytes of a graph → its class
+        candidates: dict[int | None, list[int]] = {}  # fingerprint → classes
+        for position, graph in enumerate(labelled_graphs(graphs)):
+            key = graph.key()
+            if key not in copies:
+                similar = candidates.setdefault(graph.fingerprint(), [])
+                number, doubtful = self._search(graph, [(number, first[number]) for number in similar])
+                if number is None:
+                    number = len(first)
+                    first.append(graph)
+                    similar.append(number)
+                    outcome.classes.append([])
+                if doubtful:
+                    outcome.undecided.append(position)
+                copies[key] = number
+            outcome.classes[copies[key]].append(position)
+        return outcome
+
+    def _search(self, graph: LabelledGraph, others: list[tuple[int, LabelledGraph]]) -> tuple[int | None, bool]:
+        """The class that a graph belongs to, if any, and whether that was left undecided."""
+        for number, other in others:
+            if graph.num_nodes > MOST_NODES or not self.patience:
+                return None, True
+            if match_by_components(other.coloured(), graph.coloured()) is not None:
+                return number, False
+            self.patience -= 1
+        return None, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,119 +284,3 @@ def _numbered(tables: list[NDArray[np.int64]]) -> list[Integers]:
     if together.size:
         numbers = np.unique(together, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
     return np.split(numbers, np.cumsum([len(table) for table in tables])[:-1])
-
-
-# Which of some graphs that look alike are the same, exactly (:class:`ExactComparison`).
-#
-# Verbatim copies are found by their bytes and most different graphs by the colours of their pairs of nodes; for the
-# rest
-# :mod:`pointset.points.same_graph` seeks a bijection of the nodes. Every "same" is a true isomorphism that keeps
-# features
-# and weights.
-
-
-_PATIENCE = 100  # vain searches for a bijection, in all; for strongly regular graphs one can take seconds
-
-
-class Outcome(NamedTuple):
-    """A partition of the graphs given, by their positions."""
-
-    classes: list[list[int]]  # graphs of one class are the same
-    undecided: list[int]  # graphs that could also be the same as one of another class: too large or hard to compare
-
-
-class ExactComparison:
-    """Sorts groups of graphs into classes; the patience for hard ones is shared by all groups."""
-
-    def __init__(self) -> None:
-        self.patience = _PATIENCE
-
-    def classes(self, graphs: Sequence[Graph]) -> Outcome:
-        """Graphs with features of one kind and shape → classes of the same."""
-        outcome = Outcome([], [])
-        first: list[LabelledGraph] = []  # of each class
-        copies: dict[bytes, int] = {}  # bytes of a graph → its class
-        candidates: dict[int | None, list[int]] = {}  # fingerprint → classes
-        for position, graph in enumerate(labelled_graphs(graphs)):
-            key = graph.key()
-            if key not in copies:
-                similar = candidates.setdefault(graph.fingerprint(), [])
-                number, doubtful = self._search(graph, [(number, first[number]) for number in similar])
-                if number is None:
-                    number = len(first)
-                    first.append(graph)
-                    similar.append(number)
-                    outcome.classes.append([])
-                if doubtful:
-                    outcome.undecided.append(position)
-                copies[key] = number
-            outcome.classes[copies[key]].append(position)
-        return outcome
-
-    def _search(self, graph: LabelledGraph, others: list[tuple[int, LabelledGraph]]) -> tuple[int | None, bool]:
-        """The class that a graph belongs to, if any, and whether that was left undecided."""
-        for number, other in others:
-            if graph.num_nodes > MOST_NODES or not self.patience:
-                return None, True
-            if match_by_components(other.coloured(), graph.coloured()) is not None:
-                return number, False
-            self.patience -= 1
-        return None, False
-
-
-def find_leaks(graphs: GraphArrays, split: Split, *, progress: bool | None = None) -> LeakReport:
-    """Find graphs that stand in two parts of a split: isomorphic, with the same node and edge features and weights.
-
-    Positions and targets are ignored, and features and weights compared exactly. Colour refinement of all graphs at
-    once leaves few that could be the same; those are compared exactly, so there is no false alarm. Not compared in full
-    are graphs of more than 1,000 nodes whose copies are not verbatim, and what is left after 100 vain searches among
-    graphs as alike as strongly regular ones: the report lists them as ``undecided``.
-
-    Args:
-        graphs: all graphs of the dataset.
-        split: indices into them by part; graphs in no part are not looked at. Where val is test itself, it counts as
-            test only.
-        progress: show a bar; by default where stderr is a terminal.
-
-    Returns:
-        The report; ``report.found`` tells whether there is a leak, ``str(report)`` what to do.
-
-    Raises:
-        SpecError: the split is none of these graphs.
-    """
-    parts = {name: part for name, part in check_split(split, len(graphs)).items() if len(part)}
-    if "test" in parts and "val" in parts and np.array_equal(parts["val"], parts["test"]):
-        del parts["val"]
-    used = np.sort(np.concatenate(list(parts.values())))
-    coloured = coloured_graphs(graphs)
-    groups = alike(coloured if len(used) == len(graphs) else coloured.take(used))
-    comparison = ExactComparison()
-    classes: list[Integers] = []
-    undecided: list[Integers] = []
-    for group in track(groups, "Comparing graphs that look alike", len(groups), show=progress):
-        outcome = comparison.classes([graphs[index] for index in group.tolist()])
-        classes += [group[positions] for positions in outcome.classes if len(positions) > 1]
-        undecided.append(group[outcome.undecided])
-    classes.sort(key=lambda members: int(members[0]))
-    return _report(parts, len(graphs), classes, undecided)
-
-
-def _report(parts: Split, count: int, classes: Iterable[Integers], undecided: list[Integers]) -> LeakReport:
-    part_of = np.full(count, -1)
-    for code, indices in enumerate(parts.values()):
-        part_of[indices] = code
-    groups: list[dict[str, Integers]] = []
-    duplicates = dict.fromkeys(parts, 0)
-    for members in classes:
-        found = {part: np.sort(members[part_of[members] == code]) for code, part in enumerate(parts)}
-        found = {part: indices for part, indices in found.items() if len(indices)}
-        for part, indices in found.items():
-            duplicates[part] += len(indices) - 1
-        if len(found) > 1:
-            groups.append(found)
-    return LeakReport(
-        sizes={part: len(indices) for part, indices in parts.items()},
-        groups=tuple(groups),
-        duplicates=duplicates,
-        undecided=np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *undecided])),
-    )

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from numbers import Integral, Real
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pointset.arrays import Integers
 from pointset.errors import SpecError, did_you_mean
 
-Integers = NDArray[np.int64]
 Split = dict[str, Integers]  # train, val, test → the numbers of the graphs in that part
 
 PARTS = ("train", "val", "test")
-WORDS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}  # word → part
-EXPECTED_WORDS = "train, val (or valid, validation) or test"
+EXPECTED_PARTS = "train, val (or valid, validation) or test"
+_PART_OF = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 def check_split(split: Mapping[str, Any], count: int) -> Split:
@@ -45,8 +41,8 @@ def check_split(split: Mapping[str, Any], count: int) -> Split:
     for name, values in split.items():
         part = part_of(name)
         if part is None:
-            known = did_you_mean(str(name), list(WORDS))
-            raise SpecError(f"the split has a part {str(name)[:80]!r}; expected {EXPECTED_WORDS}{known}")
+            known = did_you_mean(str(name), list(_PART_OF))
+            raise SpecError(f"the split has a part {str(name)[:80]!r}; expected {EXPECTED_PARTS}{known}")
         if part in result:
             raise SpecError(f"the split names the part {part!r} twice; expected each part once")
         result[part] = _indices(values, part, count)
@@ -61,15 +57,15 @@ def check_split(split: Mapping[str, Any], count: int) -> Split:
 
 
 def part_of(word: object) -> str | None:
-    """The part that a word names, whatever its case and the space around it; None where it names none."""
-    return WORDS.get(word.strip().lower()) if isinstance(word, str) else None
+    """The part that a word names, whatever its case and the space around it; None for any other word."""
+    return _PART_OF.get(word.strip().lower()) if isinstance(word, str) else None
 
 
 def whole_number(value: Any, name: str, least: int = 0) -> int:
     """The value as an int.
 
     Raises:
-        SpecError: it is no whole number, or too small.
+        SpecError: it is not a whole number, or too small.
     """
     try:
         number = operator.index(value)
@@ -128,61 +124,3 @@ def _check_once(split: Split, count: int) -> None:
                 "in one part. Remove it from one of them"
             )
         owner[indices] = code
-
-
-# How many graphs each part gets: fractions or whole counts → exact sizes that lose no graph (:func:`part_sizes`).
-
-
-DEFAULT_FRACTIONS = (0.8, 0.1, 0.1)
-_SUM_TOLERANCE = 1e-6  # 1/3 three times is not quite 1
-_EXPECTED = "three numbers for train, val and test that add up to 1, or three whole numbers that add up to the graphs"
-
-
-def exact_shares(count: int, fractions: Sequence[float]) -> tuple[Fraction, Fraction, Fraction]:
-    """The share of train, val and test as exact fractions that add up to 1.
-
-    A decimal such as 0.1 means one tenth and not its binary neighbour, so that sizes never hang on a rounding error.
-
-    Raises:
-        SpecError: the fractions are not three numbers that add up to 1, nor whole counts that add up to ``count``.
-    """
-    count = whole_number(count, "count", least=1)
-    try:
-        given = tuple(fractions)
-    except TypeError:
-        raise SpecError(f"got fractions={fractions!r}; expected {_EXPECTED}") from None
-    if len(given) != len(PARTS) or not all(_is_share(value) for value in given):
-        raise SpecError(f"got fractions={fractions!r}; expected {_EXPECTED}, none below 0. A part may be 0")
-    exact = [Fraction(repr(float(value))) for value in given]
-    total = sum(exact, Fraction(0))
-    whole = all(isinstance(value, Integral) for value in given)
-    if abs(total - 1) > _SUM_TOLERANCE and not (whole and total == count):
-        raise SpecError(f"fractions={fractions!r} add up to {float(total):g}; expected {_EXPECTED} ({count})")
-    if not exact[0]:
-        raise SpecError(f"got fractions={fractions!r}, which leave nothing to train on; expected a first part above 0")
-    return exact[0] / total, exact[1] / total, exact[2] / total
-
-
-def part_sizes(count: int, fractions: Sequence[float] = DEFAULT_FRACTIONS) -> tuple[int, int, int]:
-    """Sizes of train, val and test that add up to ``count``.
-
-    Each share is rounded down; the graphs left over go one by one to the parts with the largest remainders, the earlier
-    part first where they are equal. After that a part that was asked for and is empty gets one graph from the largest
-    part, if there are enough graphs for all parts asked for.
-    """
-    shares = exact_shares(count, fractions)
-    quotas = [share * count for share in shares]
-    sizes = [math.floor(quota) for quota in quotas]
-    by_remainder = sorted(range(len(PARTS)), key=lambda part: (sizes[part] - quotas[part], part))
-    for part in by_remainder[: count - sum(sizes)]:
-        sizes[part] += 1
-    if count >= sum(share > 0 for share in shares):
-        for part, share in enumerate(shares):
-            if share and not sizes[part]:
-                sizes[sizes.index(max(sizes))] -= 1
-                sizes[part] = 1
-    return sizes[0], sizes[1], sizes[2]
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and float(value) >= 0
