@@ -1,8 +1,8 @@
 """The same graph on two sides of a split (:func:`find_leaks`).
 
 Of the graphs that look alike, verbatim copies are found by their bytes, and most different graphs by the colours of
-their pairs of nodes; for the rest :mod:`pointset.points.same_graph` seeks a bijection of the nodes. Every "same" is a true
-isomorphism that keeps features and weights.
+their pairs of nodes; for the rest :mod:`pointset.points.same_graph` seeks a bijection of the nodes. Every "same" is a
+true isomorphism that keeps features and weights.
 """
 
 from __future__ import annotations
