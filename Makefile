@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow check format bench bench-encoders bench-training bench-large docs clean
+.PHONY: help demo tour test test-fast test-slow check format bench bench-encoders bench-training bench-large house docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -59,6 +59,9 @@ bench-training: $(READY)  ## what the training loop costs around the bare step, 
 
 bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
 	$(BIN)/python benchmarks/large_graph.py
+
+house: $(READY)  ## size of the package, and the files that three everyday walks pass through (a minute)
+	$(BIN)/python benchmarks/house.py
 
 docs: $(READY)  ## the documentation as a site, in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
