@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 import pointset
 from common import machine, report
+from pointset.arrays import Integers
 from pointset.datasets import Dataset, load
 from pointset.datasets.dataset import TargetScale
 from pointset.encoders import layers as parts
@@ -30,7 +31,6 @@ from pointset.encoders import pst
 from pointset.encoders.coordinates import LearnedDeepSet, ReleasedCoordinates
 from pointset.encoders.layers import PointState, VectorNorm
 from pointset.encoders.pst import PST
-from pointset.points.graphs import Integers
 
 WIDTH = 32
 

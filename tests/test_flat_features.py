@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointset import GraphArrays, PointLoader, to_points_many
+from pointset.arrays import Integers
 from pointset.errors import GraphError
-from pointset.points.graphs import Features, FlatFeatures, Integers
+from pointset.points.graphs import Features, FlatFeatures
 
 
 def flat_example(

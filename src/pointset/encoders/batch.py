@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.errors import GraphError
-from pointset.points.graphs import FlatFeatures, GraphArrays, Integers
+from pointset.points.graphs import FlatFeatures, GraphArrays
 from pointset.points.point_set import PointSet, PointSets
 
 # Graphs of a batch in flat tensors: which stand side by side, and how they come out of arrays by index arithmetic.

@@ -14,10 +14,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler, SequentialSampler, Subset
 from torch.utils.data.distributed import DistributedSampler
 
+from pointset.arrays import Integers
 from pointset.encoders.batch import PointArrays, PointBatch, batch_of, collate
 from pointset.errors import GraphError, MemoryForecastError, SpecError
 from pointset.machine import training_bytes
-from pointset.points.graphs import Integers
 from pointset.points.point_set import PointSet, PointSets, check_floating_point
 
 # Batches planned by the memory that training needs, instead of by a number of graphs.

@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Flags, Integers
 from pointset.datasets.benchmarks.counting import NODES_AND_DEGREES, counting_graphs
 from pointset.datasets.card import Level, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
@@ -42,7 +43,7 @@ from pointset.datasets.splits import find_leaks
 from pointset.encoders.model import PointModel
 from pointset.errors import MissingDataError, PointsetError, SpecError
 from pointset.files import finite
-from pointset.points.graphs import Flags, GraphArrays, Integers
+from pointset.points.graphs import GraphArrays
 from pointset.points.inputs import read_graphs
 from pointset.prediction.predictor import Predictor, load
 from pointset.progress import track

@@ -37,6 +37,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from torch import Tensor
 
+from pointset.arrays import Floats, Integers
 from pointset.encoders.layers import PointState, size_scale
 from pointset.encoders.model import PointModel
 from pointset.encoders.psds import PSDSLayer
@@ -45,7 +46,7 @@ from pointset.errors import SpecError
 from pointset.files import finite
 from pointset.paper.trained_counting import bare, data_of, isomorphic_to_one_of, mixed_graphs, needs_features
 from pointset.points.encodings import random_walk, resistance_distance, shortest_path
-from pointset.points.graphs import Floats, Graph, GraphArrays, Integers
+from pointset.points.graphs import Graph, GraphArrays
 from pointset.points.inputs import read_graphs
 from pointset.points.solve import adjacency_matrix
 from pointset.prediction.predictor import Predictor, load

@@ -17,18 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.arrays import Floats, Integers
 from pointset.errors import GraphError, PointsetError
 from pointset.points.graphs import (
     MAX_NODES,
     NO_FEATURES,
     EdgeListing,
     Features,
-    Floats,
     Graph,
     GraphArrays,
-    Integers,
-    arrays_from_listing,
-    check_rows,
 )
 
 ACCEPTED = (
@@ -83,7 +80,7 @@ def _assemble(raw: list[RawGraph]) -> GraphArrays:
         mirrored=np.array([graph.mirrored for graph in raw], dtype=bool),
     )
     plain = all(graph.features is NO_FEATURES for graph in raw)
-    return arrays_from_listing(listing, None if plain else [graph.features for graph in raw])
+    return listing.canonical(None if plain else [graph.features for graph in raw])
 
 
 def _concatenate(parts: list[Integers]) -> Integers:
@@ -142,7 +139,7 @@ def _from_pyg(data: Any) -> RawGraph:
         y=_tensor(fields.get("y")),
     )
     num_nodes = _number_of_nodes(data, fields, features)
-    check_rows(features, num_nodes, edges.shape[1])
+    features.check(num_nodes, edges.shape[1])
     weight = fields.get("edge_weight")
     weights = None if weight is None else _weights(weight, edges.shape[1])
     return RawGraph(num_nodes, edges[0], edges[1], weights, True, features)

@@ -21,9 +21,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.errors import FileFormatError
 from pointset.files import replacing
-from pointset.points.graphs import MAX_NODES, Integers, LazySequence, WeightKind
+from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind
 from pointset.points.matrices import MATRICES
 from pointset.points.point_set import PointSet, Truncation
 

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.arrays import Floats, Integers
 from pointset.errors import MatrixError
-from pointset.points.graphs import Floats, GraphArrays, Integers, LazySequence, WeightKind
+from pointset.points.graphs import GraphArrays, LazySequence, WeightKind
 from pointset.points.matrices import NormalizedAdjacency
 from pointset.points.solve import Solved
 

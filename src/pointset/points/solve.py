@@ -19,9 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.arrays import Floats, Integers
 from pointset.errors import ConvergenceError, MatrixError, RankError
 from pointset.machine import check_fits, cores
-from pointset.points.graphs import Floats, Graph, GraphArrays, Integers
+from pointset.points.graphs import Graph, GraphArrays
 from pointset.points.matrices import AdjacencyMatrixFunction
 from pointset.progress import Advance, progress_bar
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.datasets.molecules.many import Unreadable
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError
 from pointset.encoders.loader import PointLoader
@@ -20,7 +21,7 @@ from pointset.encoders.model import PointModel
 from pointset.errors import MemoryForecastError, MissingExtraError, PointsetError, SpecError
 from pointset.machine import check_fits, training_bytes
 from pointset.points.convert import to_points_many
-from pointset.points.graphs import FlatFeatures, Graph, GraphArrays, Integers
+from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
 from pointset.points.inputs import read_graph
 from pointset.points.point_set import PointSet, PointSets
 from pointset.prediction.features import Needs, graph_of, refusal

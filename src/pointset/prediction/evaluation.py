@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pointset.arrays import Integers
 from pointset.datasets.card import Card
 from pointset.datasets.splits import PARTS
 from pointset.errors import MissingDataError, SpecError, did_you_mean
 from pointset.metrics import metric_named
-from pointset.points.graphs import Integers
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import changed, read_recipe
 from pointset.runs.result import read_result

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pointset.arrays import Integers
 from pointset.datasets.cache import file_digest
 from pointset.datasets.dataset import Dataset
 from pointset.datasets.graph_files import read_graph_file
@@ -19,7 +20,6 @@ from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.targets import is_missing
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
-from pointset.points.graphs import Integers
 from pointset.prediction.features import Needs
 from pointset.specs import Spec
 

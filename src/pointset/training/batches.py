@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, Sampler
 
+from pointset.arrays import Integers
 from pointset.encoders.loader import Budget, BudgetBatchSampler, PointLoader
 from pointset.machine import training_bytes
-from pointset.points.graphs import Integers
 from pointset.points.point_set import PointSets
 from pointset.runs.recipe import Recipe
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, TargetScale
 from pointset.datasets.loading import benchmark_named, load
@@ -22,7 +23,6 @@ from pointset.encoders.layers import BatchEncoder
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.machine import check_fits, training_bytes
-from pointset.points.graphs import Integers
 from pointset.points.point_set import PointSets
 from pointset.registry import preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, check_ready

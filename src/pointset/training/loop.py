@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from pointset.arrays import Integers
 from pointset.datasets.card import Task
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError, SpecError
 from pointset.metrics import metric_named
-from pointset.points.graphs import Integers
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Optimizer, Recipe
 from pointset.runs.result import EpochRow, write_metrics

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Floats, Integers
 from pointset.datasets.card import Card, Level, Task
 from pointset.encoders.model import PointModel, has_coordinates
 from pointset.files import replacing
-from pointset.points.graphs import Floats, Integers
 from pointset.specs import Categories
 from pointset.training.data import TrainingData
 

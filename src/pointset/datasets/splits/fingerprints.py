@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pointset.points.graphs import FlatFeatures, GraphArrays, Integers, WeightKind
+from pointset.arrays import Integers
+from pointset.points.graphs import FlatFeatures, GraphArrays, WeightKind
 
 Hashes = NDArray[np.uint64]
 _MOST_ROUNDS = 64  # a change travels one edge in a round; the exact comparison distinguishes the rest

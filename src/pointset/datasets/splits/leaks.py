@@ -17,9 +17,10 @@ import scipy.sparse.csgraph
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.datasets.splits.fingerprints import alike, coloured_graphs, feature_rows, is_whole, real_bits, scrambled
 from pointset.datasets.splits.parts import Split, check_split
-from pointset.points.graphs import Graph, GraphArrays, Integers
+from pointset.points.graphs import Graph, GraphArrays
 from pointset.points.same_graph import Coloured, match_by_components
 from pointset.progress import track
 from pointset.text import counted, percent
