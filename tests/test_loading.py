@@ -19,9 +19,9 @@ import torch
 from safetensors import SafetensorError
 
 from pointset import datasets
+from pointset.arrays import read_arrays
 from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.npz import read_arrays
 from pointset.datasets.sources import Benchmark, Download, Source, find
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, GraphError, MissingDataError, PointsetError, SpecError, StoreWarning
@@ -398,12 +398,12 @@ def test_odd_members_and_types_of_an_npz(cache: Path, tmp_path: Path) -> None:
     arrays = read_arrays(path, ("big", "wide"))
     assert arrays["big"].dtype.isnative and arrays["big"].tolist() == [0, 1, 2]
     assert arrays["wide"].dtype == np.float64
-    with pytest.raises(FileFormatError, match="text is no array"):
+    with pytest.raises(FileFormatError, match="text is not an array"):
         read_arrays(path, ("text",))
 
 
 def test_an_npz_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pointset.datasets.npz._LARGEST", 1000)
+    monkeypatch.setattr("pointset.arrays._LARGEST", 1000)
     np.savez_compressed(tmp_path / "bomb.npz", zeros=np.zeros(1000))
     with pytest.raises(FileFormatError, match="unpacks to more than 1,000 bytes"):
         read_arrays(tmp_path / "bomb.npz", ("zeros",))

@@ -16,9 +16,10 @@ import torch
 from torch_geometric.datasets import QM9 as PygQM9  # noqa: N811
 from torch_geometric.datasets.qm9 import atomrefs
 
+from pointset.arrays import read_arrays
 from pointset.datasets import Dataset, load
-from pointset.datasets.benchmarks.qm9_files import atom_reference_energies, bonds_of
-from pointset.datasets.npz import read_arrays
+from pointset.datasets.benchmarks.qm9 import atom_reference_energies
+from pointset.datasets.benchmarks.qm9_package import bonds_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError
 
 NAMES = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "u298", "h298", "g298", "cv")
@@ -366,7 +367,7 @@ def test_the_package_is_read_without_importing_it(package: Path) -> None:
 
 def test_hydrogens_in_brackets_follow_their_atom() -> None:
     pytest.importorskip("rdkit")
-    from pointset.datasets.benchmarks.qm9_files import written
+    from pointset.datasets.benchmarks.qm9_package import written
 
     glycine = written("[NH3+]CC([O-])=O")
     assert glycine.atomic_numbers == [7, 1, 1, 1, 6, 6, 8, 8, 1, 1]

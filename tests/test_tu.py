@@ -16,7 +16,7 @@ from torch_geometric.io import read_tu_data
 from torch_geometric.utils import one_hot
 
 from pointset import datasets
-from pointset.datasets.benchmarks.reading import Member
+from pointset.datasets.benchmarks.reading import DataFile
 from pointset.datasets.benchmarks.tu import FOLDS, TuFiles
 from pointset.datasets.loading import BENCHMARKS
 from pointset.errors import FileFormatError, SpecError
@@ -256,7 +256,7 @@ def test_damaged_zips_are_refused(tmp_path: Path) -> None:
 
 def test_a_zip_that_unpacks_to_absurd_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A zip of some kilobytes may hold gigabytes of zeros."""
-    monkeypatch.setattr(Member.read, "__defaults__", (1000,))
+    monkeypatch.setattr(DataFile.read, "__defaults__", (1000,))
     packed(tmp_path, TEXTS | {"A": "1, 2\n" * 300})
     with pytest.raises(FileFormatError, match=r"MUTAG_A\.txt.* holds more than 1,000 bytes"):
         datasets.load("mutag", tmp_path)

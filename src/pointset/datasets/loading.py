@@ -1,4 +1,7 @@
-"""A dataset by its name: :func:`load`."""
+"""The datasets of the paper by their names (:data:`BENCHMARKS`), and loading one (:func:`load`).
+
+Light to import: readers load what they need when they read.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pointset.datasets.benchmarks import counting, molhiv, qm9, tu, zinc
-from pointset.datasets.benchmarks import long_range as pascalvoc
-from pointset.datasets.benchmarks import long_range as peptides
+from pointset.datasets.benchmarks import counting, long_range, molhiv, qm9, tu, zinc
 from pointset.datasets.cache import file_digest, prepared, prepared_file
 from pointset.datasets.sources import Benchmark, Found, obtain
 from pointset.datasets.splits import check_split
@@ -18,8 +19,6 @@ from pointset.errors import FileFormatError, MissingExtraError, PointsetError, S
 
 if TYPE_CHECKING:
     from pointset.datasets.dataset import Dataset
-
-# All datasets by name: :data:`BENCHMARKS`. Light to import: readers load what they need when they read.
 
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -35,9 +34,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         tu.PTC_MR,
         tu.PROTEINS,
         tu.IMDB_BINARY,
-        pascalvoc.PASCALVOC_SP,
-        peptides.PEPTIDES_FUNC,
-        peptides.PEPTIDES_STRUCT,
+        long_range.PASCALVOC_SP,
+        long_range.PEPTIDES_FUNC,
+        long_range.PEPTIDES_STRUCT,
     )
 }
 
@@ -71,7 +70,7 @@ def load(
 
     Its files are looked for in ``data_dir`` (or ``$POINTSET_DATA``), in the cache (``$POINTSET_CACHE``), in an
     installed package that carries them, and at their official address, in this order. What was read is kept in the
-    cache, so that the next use starts in seconds. Nothing is ever unpickled except into plain arrays.
+    cache, so that the next use starts in seconds. Pickles are only ever rebuilt as plain data.
 
     Args:
         name: ``"zinc"``, ``"qm9"``, …; ``pointset datasets`` lists them.

@@ -1,4 +1,4 @@
-"""BREC: 400 pairs of graphs that are not isomorphic and that 1-WL cannot tell apart (Wang and Zhang, 2024)."""
+"""BREC: 400 pairs of graphs that are not isomorphic and that 1-WL cannot distinguish (Wang and Zhang, 2024)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _from_table(path: Path) -> Iterator[GraphPair]:
         ]
     except (OSError, EOFError, zlib.error, csv.Error, KeyError, ValueError, AttributeError) as error:
         raise FileFormatError(
-            f"{path} could not be read ({error}); expected gzipped CSV with the columns pair, category, g6_a, g6_b"
+            f"{path} cannot be read ({error}); expected gzipped CSV with the columns pair, category, g6_a, g6_b"
         ) from None
     for row in rows:
         yield _pair(*row, path)
@@ -88,7 +88,7 @@ def _from_array(path: Path) -> Iterator[GraphPair]:
         lines = np.load(path, allow_pickle=False).ravel()
     except (OSError, EOFError, ValueError) as error:
         raise FileFormatError(
-            f"{path} could not be read without running code from it ({error}); expected an array of byte strings. "
+            f"{path} cannot be read without running code from it ({error}); expected an array of byte strings. "
             f"If you trust it: np.save(path, np.load(path, allow_pickle=True).astype('S'))"
         ) from None
     if len(lines) < 2 * _COPIES * NUM_PAIRS:

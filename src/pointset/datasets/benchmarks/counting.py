@@ -10,19 +10,15 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from pointset.arrays import Array, Integers
+from pointset.arrays import Array, Integers, read_arrays
 from pointset.datasets.benchmarks.reading import expect_whole
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
-from pointset.datasets.npz import read_arrays
 from pointset.datasets.sources import Benchmark, Source
 from pointset.datasets.splits import random_split
 from pointset.datasets.splits.parts import PARTS, whole_number
 from pointset.datasets.table import GraphTable
 from pointset.errors import GraphError
-
-# The random graphs of the counting benchmark: :func:`counting_graphs`.
-
 
 NODES_AND_DEGREES = ((10, 6), (15, 6), (20, 5), (30, 5))
 

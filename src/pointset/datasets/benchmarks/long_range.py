@@ -1,4 +1,9 @@
-"""Peptides-func and Peptides-struct: the same 15,535 peptides as molecules, with their functions or their 3D shape."""
+"""The Long Range Graph Benchmark: PascalVOC-SP (images as superpixels), Peptides-func and Peptides-struct.
+
+All three come in the files of PyG's ``LRGBDataset`` (:class:`LrgbFiles`), as downloaded (``raw``) and as PyG keeps them
+(``processed``), the peptides also as LRGB's own CSV of SMILES with a split. PyG's files and that split are pickles,
+of which only plain containers, arrays and tensors are rebuilt (:mod:`pointset.datasets.safe_pickle`).
+"""
 
 from __future__ import annotations
 
@@ -15,17 +20,16 @@ import numpy as np
 from pointset.arrays import Array
 from pointset.datasets.benchmarks.pyg_files import Collated, collate, read_collated, read_list
 from pointset.datasets.benchmarks.reading import (
-    Member,
+    DataFile,
     as_array,
     as_features,
     expect_shape,
+    find_files,
     kind_of,
-    members,
     read_columns,
 )
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.many import EDGE, NODE, OGB_FEATURES, table_of_smiles
-from pointset.datasets.safe_pickle import read_pickle
 from pointset.datasets.sources import Benchmark, Download, Reader, Source
 from pointset.datasets.splits import Split, check_split, split_from_file
 from pointset.datasets.splits.parts import PARTS
@@ -33,8 +37,164 @@ from pointset.datasets.table import GraphTable, joined_parts
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories, Reals
 
-# LRGB's own files of the peptides: a CSV of SMILES with their targets, and the split (:func:`read_functions`).
+_LARGEST = 1 << 32  # bytes; PascalVOC-SP has 0.7 GB for training
+_FIELDS = ("x", "edge_attr", "edge_index", "y")  # the order of a raw tuple
 
+
+@dataclass(frozen=True)
+class LrgbFiles:
+    """Reads a dataset of the Long Range Graph Benchmark; graphs stand in the order train, val, test.
+
+    Args:
+        node: columns of x.
+        edge: columns of edge_attr.
+        y: columns of y: for each node its class, or for each graph real numbers.
+        y_of_nodes: which of the two.
+        suffix: how the raw files end.
+    """
+
+    node: Categories | Reals
+    edge: Categories | Reals
+    y: Categories | Reals
+    y_of_nodes: bool = False
+    suffix: str = "pt"
+
+    def raw(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        """From a zip or its files: each part is a list of (x, edge_attr, edge_index, y), one for each graph.
+
+        Raises:
+            FileFormatError: a file is damaged, or is not of this dataset; with the graph where it can be said.
+        """
+        return self._table(files, self.suffix, self._from_tuples)
+
+    def processed(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        """From what PyG made of it: each part is (data, slices), all graphs in flat tensors.
+
+        Raises:
+            FileFormatError: a file is damaged, or is not of this dataset.
+        """
+        return self._table(files, "pt", self._from_slices)
+
+    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[DataFile], Collated]) -> GraphTable:
+        parts = find_files(files, [f"{name}.{suffix}" for name in PARTS])
+        return joined_parts([self._checked(file, part(file)) for file in parts])
+
+    def _from_tuples(self, file: DataFile) -> Collated:
+        graphs = read_list(file, f"({', '.join(_FIELDS)})", largest=_LARGEST)
+        return collate((self._fields(f"{file}, graph {number}", graph) for number, graph in enumerate(graphs)), "x")
+
+    def _fields(self, place: str, graph: Any) -> dict[str, Array]:
+        if not isinstance(graph, tuple | list) or len(graph) != len(_FIELDS):
+            raise FileFormatError(f"{place}: got {kind_of(graph)}; expected ({', '.join(_FIELDS)})")
+        fields = {name: as_array(f"{place}, {name}", value) for name, value in zip(_FIELDS, graph, strict=True)}
+        self._check_shapes(place, fields, graphs=1)
+        return fields
+
+    def _from_slices(self, file: DataFile) -> Collated:
+        of_nodes, of_graphs = (("x", "y"), ()) if self.y_of_nodes else (("x",), ("y",))
+        flat = read_collated(file.path, nodes=of_nodes, edges=("edge_attr",), graphs=of_graphs)
+        self._check_shapes(file, flat.fields, graphs=len(flat.num_nodes))
+        return flat
+
+    def _check_shapes(self, place: object, fields: Mapping[str, Array], *, graphs: int) -> None:
+        x, edges = fields["x"], fields["edge_index"]
+        nodes, listed = (len(x) if x.ndim else 0), (edges.shape[-1] if edges.ndim else 0)
+        expect_shape(place, "x", x, nodes, self.node.width)
+        expect_shape(place, "edge_index", edges, 2, listed)
+        expect_shape(place, "edge_attr", fields["edge_attr"], listed, self.edge.width)
+        expect_shape(place, "y", fields["y"], *((nodes,) if self.y_of_nodes else (graphs, self.y.width)))
+
+    def _checked(self, file: DataFile, flat: Collated) -> GraphTable:
+        edges, num_nodes, y = flat["edge_index"], flat.num_nodes, flat["y"]
+        if edges.dtype.kind not in "iu":
+            raise FileFormatError(f"{file}: edge_index is of type {edges.dtype}; expected whole numbers")
+        # An image of one superpixel has a loop for want of edges; the Laplacian would refuse it.
+        real = (edges[0] != 0) | (edges[1] != 0) | np.repeat(num_nodes != 1, flat.num_edges)
+        owner = np.repeat(np.arange(len(num_nodes)), flat.num_edges)
+        return GraphTable(
+            num_nodes=num_nodes,
+            num_edges=np.bincount(owner[real], minlength=len(num_nodes)),
+            edges=edges[:, real],
+            x=as_features(f"{file}, x", flat["x"], self.node),
+            edge_attr=as_features(f"{file}, edge_attr", flat["edge_attr"], self.edge)[real],
+            y=as_features(f"{file}, y", y.reshape(len(y), self.y.width), self.y).reshape(y.shape),
+            y_of_nodes=self.y_of_nodes,
+        )
+
+
+def _dropbox(key: str, file: str, md5: str = "") -> Download:
+    return Download(f"https://www.dropbox.com/s/{key}/{file}?dl=1", file, md5=md5)
+
+
+def _pyg_sources(files: LrgbFiles, folder: str, archive: str, key: str, unpacked: str) -> tuple[Source, Source]:
+    note = "The official files are pickles; only arrays and tensors are read from them."
+    raw, unzipped = (tuple(f"{place}/{part}.{files.suffix}" for part in PARTS) for place in (f"{folder}/raw", unpacked))
+    return (
+        Source(
+            "PyG's LRGBDataset, raw",
+            files.raw,
+            places=((archive,), raw, unzipped),
+            downloads=(_dropbox(key, archive),),
+            note=note,
+        ),
+        Source(
+            "PyG's LRGBDataset, processed",
+            files.processed,
+            places=(tuple(f"{folder}/processed/{part}.pt" for part in PARTS),),
+            note=note,
+        ),
+    )
+
+
+# PascalVOC-SP: images as graphs of superpixels, each with the class of the object that it belongs to
+
+_CLASSES = (
+    "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
+    "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa", "train", "tv/monitor",
+)  # fmt: skip
+_STATISTICS = ("mean", "standard deviation", "maximum", "minimum")
+_CHANNELS = ("red", "green", "blue")
+_VOC_FILES = LrgbFiles(Reals(14), Reals(2), Categories(len(_CLASSES)), y_of_nodes=True, suffix="pickle")
+_VOC_CARD = Card(
+    name="pascalvoc-sp",
+    title="PascalVOC-SP",
+    description="Images of PASCAL VOC 2011, cut into up to 500 superpixels by SLIC (compactness 30), joined where they "
+    "touch; predict the class of the pixel in the middle of each.",
+    level=Level.NODE,
+    task=Task.MULTI_CLASS,
+    targets=(Target("class", meaning="what the superpixel shows"),),
+    classes=_CLASSES,
+    metric=Metric.MACRO_F1,
+    split="official: the training images of PASCAL VOC, and their validation images in two halves",
+    split_sizes={"train": 8_498, "val": 1_428, "test": 1_429},
+    node=_VOC_FILES.node,
+    edge=_VOC_FILES.edge,
+    node_columns=(
+        *(f"{statistic} {channel}: of its pixels, from 0 to 1" for statistic in _STATISTICS for channel in _CHANNELS),
+        "row: of its middle, in pixels",
+        "column: of its middle, in pixels",
+    ),
+    edge_columns=("boundary strength: mean of the Sobel filter along it", "boundary length: in pixels"),
+    licence="that of PASCAL VOC 2011, which follows the terms of Flickr; do not redistribute",
+    source="Long Range Graph Benchmark, https://github.com/vijaydwivedi75/lrgb, in the files of PyG's LRGBDataset",
+    reference="Dwivedi et al. 2022, arXiv:2206.08164; Everingham et al. 2010",
+    paper=PaperRow(11_355, 479.4, 2_710.5, both_directions=True),
+    notes=(
+        "The paper's table counts each edge in both directions.",
+        "Edges have the same features in both directions: they are those of an undirected graph.",
+        "Five images are one superpixel; the official files give it an edge to itself, which is left out.",
+        "Columns are as published: colours below 1, coordinates in hundreds. LRGB's baselines take them so too.",
+    ),
+)
+PASCALVOC_SP = Benchmark(
+    _VOC_CARD,
+    _pyg_sources(
+        _VOC_FILES, "pascalvoc-sp", "pascalvocsp.zip", "8x722ai272wqwl4", "voc_superpixels_edge_wt_region_boundary"
+    ),
+)
+
+
+# Peptides: the same 15,535 as molecules, with their functions or their 3D shape
 
 FUNCTIONS = (
     "antifungal", "cell_cell_communication", "anticancer", "drug_delivery_vehicle", "antimicrobial", "antiviral",
@@ -44,6 +204,15 @@ SHAPES = (
     "Inertia_mass_a", "Inertia_mass_b", "Inertia_mass_c", "Inertia_valence_a", "Inertia_valence_b",
     "Inertia_valence_c", "length_a", "length_b", "length_c", "Spherocity", "Plane_best_fit",
 )  # fmt: skip
+_AXIS = {"a": "first", "b": "second", "c": "third"}
+_MEANINGS = {
+    "Inertia_mass": "moment of inertia of the masses",
+    "Inertia_valence": "moment of inertia of the hydrogens",
+    "length": "length",
+    "Spherocity": "RDKit's SpherocityIndex",
+    "Plane_best_fit": "RDKit's PBF: mean distance of the atoms from their best plane",
+}
+_SPLIT_MD5 = "5a0114bdadc80b94fc7ae974f13ef061"  # of both pickles: they are the same file
 
 
 def read_functions(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
@@ -54,7 +223,7 @@ def read_functions(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
         MissingExtraError: RDKit is not installed.
     """
     table_file, split_file = files
-    smiles, labels = read_columns(Member(table_file), ("smiles", "labels"))
+    smiles, labels = read_columns(DataFile(table_file), ("smiles", "labels"))
     y = np.array([_labels(f"{table_file}, row {row}", text) for row, text in enumerate(labels, 1)], dtype=np.float32)
     split = _split(split_file, len(smiles))
     return dataclasses.replace(table_of_smiles(smiles, table_file, show=show), y=y, split=split)
@@ -70,7 +239,7 @@ def read_shapes(files: Sequence[Path], /, *, show: bool | None, normalised: bool
         MissingExtraError: RDKit is not installed.
     """
     table_file, split_file = files
-    smiles, *columns = read_columns(Member(table_file), ("smiles", *SHAPES))
+    smiles, *columns = read_columns(DataFile(table_file), ("smiles", *SHAPES))
     y = np.stack(
         [_numbers(f"{table_file}, {name}", cells) for name, cells in zip(SHAPES, columns, strict=True)], axis=1
     )
@@ -119,6 +288,8 @@ def _split(path: Path, count: int) -> Split:
     """The official pickle, or the same indices as .npz."""
     if path.suffix != ".pickle":
         return split_from_file(path, count)
+    from pointset.datasets.safe_pickle import read_pickle  # imports torch
+
     content = read_pickle(path)
     try:
         return check_split(content, count)
@@ -126,110 +297,7 @@ def _split(path: Path, count: int) -> Split:
         raise FileFormatError(f"{path}: {error}") from None
 
 
-# The files of PyG's ``LRGBDataset``: as downloaded (``raw``) and as PyG keeps them (``processed``).
-#
-# Both are pickles, and there is no other official form. Nothing is rebuilt of them but plain containers, arrays and
-# tensors (:mod:`pointset.datasets.safe_pickle`).
-
-
-_LARGEST = 1 << 32  # bytes; PascalVOC-SP has 0.7 GB for training
-_FIELDS = ("x", "edge_attr", "edge_index", "y")  # the order of a raw tuple
-
-
-@dataclass(frozen=True)
-class LrgbFiles:
-    """Reads a dataset of the Long Range Graph Benchmark; graphs stand in the order train, val, test.
-
-    Args:
-        node: columns of x.
-        edge: columns of edge_attr.
-        y: columns of y: for each node its class, or for each graph real numbers.
-        y_of_nodes: which of the two.
-        suffix: how the raw files end.
-    """
-
-    node: Categories | Reals
-    edge: Categories | Reals
-    y: Categories | Reals
-    y_of_nodes: bool = False
-    suffix: str = "pt"
-
-    def raw(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-        """From a zip or its files: each part is a list of (x, edge_attr, edge_index, y), one for each graph.
-
-        Raises:
-            FileFormatError: a file is damaged, or is none of this dataset; with the graph where it can be said.
-        """
-        return self._table(files, self.suffix, self._from_tuples)
-
-    def processed(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-        """From what PyG made of it: each part is (data, slices), all graphs in flat tensors.
-
-        Raises:
-            FileFormatError: a file is damaged, or is none of this dataset.
-        """
-        return self._table(files, "pt", self._from_slices)
-
-    def _table(self, files: Sequence[Path], suffix: str, part: Callable[[Member], Collated]) -> GraphTable:
-        parts = members(files, [f"{name}.{suffix}" for name in PARTS])
-        return joined_parts([self._checked(member, part(member)) for member in parts])
-
-    def _from_tuples(self, file: Member) -> Collated:
-        graphs = read_list(file, f"({', '.join(_FIELDS)})", largest=_LARGEST)
-        return collate((self._fields(f"{file}, graph {number}", graph) for number, graph in enumerate(graphs)), "x")
-
-    def _fields(self, place: str, graph: Any) -> dict[str, Array]:
-        if not isinstance(graph, tuple | list) or len(graph) != len(_FIELDS):
-            raise FileFormatError(f"{place}: got {kind_of(graph)}; expected ({', '.join(_FIELDS)})")
-        fields = {name: as_array(f"{place}, {name}", value) for name, value in zip(_FIELDS, graph, strict=True)}
-        self._check_shapes(place, fields, graphs=1)
-        return fields
-
-    def _from_slices(self, file: Member) -> Collated:
-        of_nodes, of_graphs = (("x", "y"), ()) if self.y_of_nodes else (("x",), ("y",))
-        flat = read_collated(file.path, nodes=of_nodes, edges=("edge_attr",), graphs=of_graphs)
-        self._check_shapes(file, flat.fields, graphs=len(flat.num_nodes))
-        return flat
-
-    def _check_shapes(self, place: object, fields: Mapping[str, Array], *, graphs: int) -> None:
-        x, edges = fields["x"], fields["edge_index"]
-        nodes, listed = (len(x) if x.ndim else 0), (edges.shape[-1] if edges.ndim else 0)
-        expect_shape(place, "x", x, nodes, self.node.width)
-        expect_shape(place, "edge_index", edges, 2, listed)
-        expect_shape(place, "edge_attr", fields["edge_attr"], listed, self.edge.width)
-        expect_shape(place, "y", fields["y"], *((nodes,) if self.y_of_nodes else (graphs, self.y.width)))
-
-    def _checked(self, file: Member, flat: Collated) -> GraphTable:
-        edges, num_nodes, y = flat["edge_index"], flat.num_nodes, flat["y"]
-        if edges.dtype.kind not in "iu":
-            raise FileFormatError(f"{file}: edge_index is of type {edges.dtype}; expected whole numbers")
-        # An image of one superpixel has a loop for want of edges; the Laplacian would refuse it.
-        kept = (edges[0] != 0) | (edges[1] != 0) | np.repeat(num_nodes != 1, flat.num_edges)
-        owner = np.repeat(np.arange(len(num_nodes)), flat.num_edges)
-        return GraphTable(
-            num_nodes=num_nodes,
-            num_edges=np.bincount(owner[kept], minlength=len(num_nodes)),
-            edges=edges[:, kept],
-            x=as_features(f"{file}, x", flat["x"], self.node),
-            edge_attr=as_features(f"{file}, edge_attr", flat["edge_attr"], self.edge)[kept],
-            y=as_features(f"{file}, y", y.reshape(len(y), self.y.width), self.y).reshape(y.shape),
-            y_of_nodes=self.y_of_nodes,
-        )
-
-
-_AXIS = {"a": "first", "b": "second", "c": "third"}
-_MEANINGS = {
-    "Inertia_mass": "moment of inertia of the masses",
-    "Inertia_valence": "moment of inertia of the hydrogens",
-    "length": "length",
-    "Spherocity": "RDKit's SpherocityIndex",
-    "Plane_best_fit": "RDKit's PBF: mean distance of the atoms from their best plane",
-}
-_DROPBOX = "https://www.dropbox.com/s"
-_SPLIT_MD5 = "5a0114bdadc80b94fc7ae974f13ef061"  # of both pickles: they are the same file
-
-
-def _card(name: str, title: str, **about: Any) -> Card:
+def _peptides_card(name: str, title: str, **about: Any) -> Card:
     return Card(
         name=name,
         title=title,
@@ -257,26 +325,6 @@ def _shape_target(name: str) -> Target:
     return Target(name, "σ", _MEANINGS[name])
 
 
-def _pyg_sources(folder: str, zipped: str, address: str, targets: int) -> tuple[Source, Source]:
-    """The graphs as PyG's LRGBDataset has them: no RDKit is needed."""
-    files = LrgbFiles(NODE, EDGE, Reals(targets))
-    raw, unzipped, processed = (
-        tuple(f"{place}/{part}.pt" for part in PARTS) for place in (f"{folder}/raw", zipped, f"{folder}/processed")
-    )
-    note = "The official files are pickles; nothing but tensors is read of them."
-    download = Download(f"{_DROPBOX}/{address}/{zipped}.zip?dl=1", f"{zipped}.zip")
-    return (
-        Source(
-            "PyG's LRGBDataset, raw",
-            files.raw,
-            places=((f"{zipped}.zip",), raw, unzipped),
-            downloads=(download,),
-            note=note,
-        ),
-        Source("PyG's LRGBDataset, processed", files.processed, places=(processed,), note=note),
-    )
-
-
 def _csv_source(title: str, read: Reader, table: Download, split: Download, folder: str, sha256: str = "") -> Source:
     """LRGB's CSV with its split: as downloaded, with the same split as ``.npz``, and as LRGB keeps them."""
     return Source(
@@ -291,12 +339,12 @@ def _csv_source(title: str, read: Reader, table: Download, split: Download, fold
         downloads=(table, split),
         sha256={"split.npz": "edfe12252fe456a0675a5475c373b0f537e9cd814ce90dd782c784bafe87c127"}
         | ({table.file: sha256} if sha256 else {}),
-        note="SMILES become graphs with RDKit (extra chem). The split is a pickle; nothing but arrays is read of it.",
+        note="SMILES become graphs with RDKit (extra chem). The split is a pickle; only arrays are read from it.",
     )
 
 
 PEPTIDES_FUNC = Benchmark(
-    _card(
+    _peptides_card(
         "peptides-func",
         "Peptides-func",
         description="Peptides as molecules of about 150 atoms; predict which of ten functions they have.",
@@ -305,32 +353,26 @@ PEPTIDES_FUNC = Benchmark(
         metric=Metric.AVERAGE_PRECISION,
     ),
     (
-        *_pyg_sources("peptides-func", "peptidesfunc", "ycsq37q8sxs1ou8", len(FUNCTIONS)),
+        *_pyg_sources(
+            LrgbFiles(NODE, EDGE, Reals(len(FUNCTIONS))),
+            "peptides-func",
+            "peptidesfunc.zip",
+            "ycsq37q8sxs1ou8",
+            "peptidesfunc",
+        ),
         _csv_source(
             "LRGB's CSV",
             read_functions,
-            Download(
-                f"{_DROPBOX}/ol2v01usvaxbsr8/peptide_multi_class_dataset.csv.gz?dl=1",
-                "peptide_multi_class_dataset.csv.gz",
-                md5="701eb743e899f4d793f0e13c8fa5a1b4",
-            ),
-            Download(
-                f"{_DROPBOX}/j4zcnx2eipuo0xz/splits_random_stratified_peptide.pickle?dl=1",
-                "splits_random_stratified_peptide.pickle",
-                md5=_SPLIT_MD5,
-            ),
+            _dropbox("ol2v01usvaxbsr8", "peptide_multi_class_dataset.csv.gz", "701eb743e899f4d793f0e13c8fa5a1b4"),
+            _dropbox("j4zcnx2eipuo0xz", "splits_random_stratified_peptide.pickle", _SPLIT_MD5),
             "peptides-functional",
             sha256="e314f7dfb1ac46ef83fe5f5aa4fe502ad4527da633b64e6b997cb0c452511de3",
         ),
     ),
 )
-_SHAPE_SPLIT = Download(
-    f"{_DROPBOX}/9dfifzft1hqgow6/splits_random_stratified_peptide_structure.pickle?dl=1",
-    "splits_random_stratified_peptide_structure.pickle",
-    md5=_SPLIT_MD5,
-)
+_SHAPE_SPLIT = _dropbox("9dfifzft1hqgow6", "splits_random_stratified_peptide_structure.pickle", _SPLIT_MD5)
 PEPTIDES_STRUCT = Benchmark(
-    _card(
+    _peptides_card(
         "peptides-struct",
         "Peptides-struct",
         description="Peptides as molecules of about 150 atoms; predict eleven numbers of their shape in space, from "
@@ -344,14 +386,18 @@ PEPTIDES_STRUCT = Benchmark(
         ),
     ),
     (
-        *_pyg_sources("peptides-struct", "peptidesstruct", "zgv4z8fcpmknhs8", len(SHAPES)),
+        *_pyg_sources(
+            LrgbFiles(NODE, EDGE, Reals(len(SHAPES))),
+            "peptides-struct",
+            "peptidesstruct.zip",
+            "zgv4z8fcpmknhs8",
+            "peptidesstruct",
+        ),
         _csv_source(
             "LRGB's CSV, normalised",
             partial(read_shapes, normalised=True),
-            Download(
-                f"{_DROPBOX}/0d4aalmq4b4e2nh/peptide_structure_normalized_dataset.csv.gz?dl=1",
-                "peptide_structure_normalized_dataset.csv.gz",
-                md5="c240c1c15466b5c907c63e180fa8aa89",
+            _dropbox(
+                "0d4aalmq4b4e2nh", "peptide_structure_normalized_dataset.csv.gz", "c240c1c15466b5c907c63e180fa8aa89"
             ),
             _SHAPE_SPLIT,
             "peptides-structural",
@@ -359,79 +405,9 @@ PEPTIDES_STRUCT = Benchmark(
         _csv_source(
             "LRGB's CSV, raw values",
             partial(read_shapes, normalised=False),
-            Download(
-                f"{_DROPBOX}/464u3303eu2u4zp/peptide_structure_dataset.csv.gz?dl=1",
-                "peptide_structure_dataset.csv.gz",
-                md5="9786061a34298a0684150f2e4ff13f47",
-            ),
+            _dropbox("464u3303eu2u4zp", "peptide_structure_dataset.csv.gz", "9786061a34298a0684150f2e4ff13f47"),
             _SHAPE_SPLIT,
             "peptides-structural",
-        ),
-    ),
-)
-
-
-# PascalVOC-SP: images as graphs of superpixels; the class of the object that each superpixel belongs to.
-
-
-_CLASSES = (
-    "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
-    "dog", "horse", "motorbike", "person", "potted plant", "sheep", "sofa", "train", "tv/monitor",
-)  # fmt: skip
-_STATISTICS = ("mean", "standard deviation", "maximum", "minimum")
-_CHANNELS = ("red", "green", "blue")
-_FILES = LrgbFiles(Reals(14), Reals(2), Categories(len(_CLASSES)), y_of_nodes=True, suffix="pickle")
-_CARD = Card(
-    name="pascalvoc-sp",
-    title="PascalVOC-SP",
-    description="Images of PASCAL VOC 2011, cut into up to 500 superpixels by SLIC (compactness 30), joined where they "
-    "touch; predict the class of the pixel in the middle of each.",
-    level=Level.NODE,
-    task=Task.MULTI_CLASS,
-    targets=(Target("class", meaning="what the superpixel shows"),),
-    classes=_CLASSES,
-    metric=Metric.MACRO_F1,
-    split="official: the training images of PASCAL VOC, and their validation images in two halves",
-    split_sizes={"train": 8_498, "val": 1_428, "test": 1_429},
-    node=_FILES.node,
-    edge=_FILES.edge,
-    node_columns=(
-        *(f"{statistic} {channel}: of its pixels, from 0 to 1" for statistic in _STATISTICS for channel in _CHANNELS),
-        "row: of its middle, in pixels",
-        "column: of its middle, in pixels",
-    ),
-    edge_columns=("boundary strength: mean of the Sobel filter along it", "boundary length: in pixels"),
-    licence="that of PASCAL VOC 2011, which follows the terms of Flickr; do not redistribute",
-    source="Long Range Graph Benchmark, https://github.com/vijaydwivedi75/lrgb, in the files of PyG's LRGBDataset",
-    reference="Dwivedi et al. 2022, arXiv:2206.08164; Everingham et al. 2010",
-    paper=PaperRow(11_355, 479.4, 2_710.5, both_directions=True),
-    notes=(
-        "The paper's table counts each edge in both directions.",
-        "Edges have the same features in both directions: they are those of an undirected graph.",
-        "Five images are one superpixel; the official files give it an edge to itself, which is left out.",
-        "Columns are as published: colours below 1, coordinates in hundreds. LRGB's baselines take them so too.",
-    ),
-)
-PASCALVOC_SP = Benchmark(
-    _CARD,
-    (
-        Source(
-            "PyG's LRGBDataset, raw",
-            _FILES.raw,
-            places=(
-                ("pascalvocsp.zip",),
-                *(
-                    tuple(f"{folder}/{part}.pickle" for part in PARTS)
-                    for folder in ("pascalvoc-sp/raw", "voc_superpixels_edge_wt_region_boundary")
-                ),
-            ),
-            downloads=(Download("https://www.dropbox.com/s/8x722ai272wqwl4/pascalvocsp.zip?dl=1", "pascalvocsp.zip"),),
-            note="The official files are pickles; nothing but arrays and tensors is read of them.",
-        ),
-        Source(
-            "PyG's LRGBDataset, processed",
-            _FILES.processed,
-            places=(tuple(f"pascalvoc-sp/processed/{part}.pt" for part in PARTS),),
         ),
     ),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.benchmarks.reading import Member, as_features, members, read_columns, read_numbers
+from pointset.datasets.benchmarks.reading import DataFile, as_features, find_files, read_columns, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.many import EDGE, NODE, OGB_FEATURES, table_of_smiles
 from pointset.datasets.sources import Benchmark, Download, Source
@@ -17,9 +17,6 @@ from pointset.datasets.splits import Split, check_split, split_by_column
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
-
-# OGB's own files of a set of molecules: flat CSV without headers, each gzipped (:func:`read_ogb`).
-
 
 _PARTS = {"train": "train", "val": "valid", "test": "test"}  # ours → the names of OGB's files
 FILES = (
@@ -32,80 +29,6 @@ FILES = (
     "mapping/mol.csv.gz",
     *(f"split/scaffold/{part}.csv.gz" for part in _PARTS.values()),
 )
-
-
-def read_ogb(files: Sequence[Path], node: Categories, edge: Categories) -> GraphTable:
-    """The graphs of one zip or of its unpacked files (:data:`FILES`), with one label 0 or 1 each, in OGB's order.
-
-    ``edge.csv`` lists every bond once: OGB adds the other direction when it loads (``add_inverse_edge``).
-
-    Raises:
-        FileFormatError: with the file, and the line where it can be said.
-    """
-    nodes, edges, pairs, node_rows, edge_rows, labels, molecules, *parts = members(files, FILES)
-    num_nodes = _counts(nodes, None)
-    num_edges = _counts(edges, len(num_nodes))
-    (smiles,) = read_columns(molecules, ["smiles"])
-    return GraphTable(
-        num_nodes=num_nodes,
-        num_edges=num_edges,
-        edges=read_numbers(pairs, 2, rows=int(num_edges.sum())).T,
-        x=_features(node_rows, node, int(num_nodes.sum())),
-        edge_attr=_features(edge_rows, edge, int(num_edges.sum())),
-        y=_features(labels, Categories(2), len(num_nodes))[:, 0].astype(np.float32),
-        split=_split(parts, len(num_nodes)),
-        smiles=smiles,
-    )
-
-
-def _counts(member: Member, rows: int | None) -> Array:
-    counts: Array = read_numbers(member, 1, rows=rows)[:, 0]
-    if (counts < 0).any():
-        raise FileFormatError(f"{member}, line {int(np.argmax(counts < 0)) + 1}: got a count below 0")
-    return counts
-
-
-def _features(member: Member, spec: Categories, rows: int) -> Array:
-    return as_features(member, read_numbers(member, spec.width, rows=rows), spec)
-
-
-def _split(parts: Sequence[Member], graphs: int) -> Split:
-    indices = {name: read_numbers(member, 1)[:, 0] for name, member in zip(_PARTS, parts, strict=True)}
-    try:
-        return check_split(indices, graphs)
-    except SpecError as error:
-        raise FileFormatError(f"{parts[0]} and the others: {error}") from None
-
-
-def read_csv(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """One CSV with the columns smiles, HIV_active (0 or 1) and split (train, val, test).
-
-    Raises:
-        FileFormatError: with the file, and the row where it can be said.
-        MissingExtraError: RDKit is not installed.
-    """
-    (path,) = files
-    smiles, labels, parts = read_columns(Member(path), ("smiles", "HIV_active", "split"))
-    for row, label in enumerate(labels, start=1):
-        if label not in ("0", "1"):
-            raise FileFormatError(f"{path}, row {row}: HIV_active is {label[:40]!r}; expected 0 or 1")
-    try:
-        split = split_by_column(parts)
-    except SpecError as error:
-        raise FileFormatError(f"{path}: {error}") from None
-    y = np.array(labels, dtype=np.float32)
-    return dataclasses.replace(table_of_smiles(smiles, path, show=show), y=y, split=split)
-
-
-def read_official(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """OGB's zip, or the files in it; no RDKit is needed.
-
-    Raises:
-        FileFormatError: with the file, and the line where it can be said.
-    """
-    return read_ogb(files, NODE, EDGE)
-
-
 _CARD = Card(
     name="ogbg-molhiv",
     title="ogbg-molhiv",
@@ -123,6 +46,71 @@ _CARD = Card(
     paper=PaperRow(41_127, 25.5, 27.5),
     notes=("1,443 molecules are active.",),
 )
+
+
+def read_official(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """OGB's zip, or the files in it (:data:`FILES`): flat CSV without headers, each gzipped; no RDKit is needed.
+
+    ``edge.csv`` lists every bond once: OGB adds the other direction when it loads (``add_inverse_edge``).
+
+    Raises:
+        FileFormatError: with the file, and the line where it can be said.
+    """
+    nodes, edges, pairs, node_rows, edge_rows, labels, molecules, *parts = find_files(files, FILES)
+    num_nodes = _counts(nodes, None)
+    num_edges = _counts(edges, len(num_nodes))
+    (smiles,) = read_columns(molecules, ["smiles"])
+    return GraphTable(
+        num_nodes=num_nodes,
+        num_edges=num_edges,
+        edges=read_numbers(pairs, 2, rows=int(num_edges.sum())).T,
+        x=_features(node_rows, NODE, int(num_nodes.sum())),
+        edge_attr=_features(edge_rows, EDGE, int(num_edges.sum())),
+        y=_features(labels, Categories(2), len(num_nodes))[:, 0].astype(np.float32),
+        split=_split(parts, len(num_nodes)),
+        smiles=smiles,
+    )
+
+
+def _counts(file: DataFile, rows: int | None) -> Array:
+    counts: Array = read_numbers(file, 1, rows=rows)[:, 0]
+    if (counts < 0).any():
+        raise FileFormatError(f"{file}, line {int(np.argmax(counts < 0)) + 1}: got a count below 0")
+    return counts
+
+
+def _features(file: DataFile, spec: Categories, rows: int) -> Array:
+    return as_features(file, read_numbers(file, spec.width, rows=rows), spec)
+
+
+def _split(parts: Sequence[DataFile], graphs: int) -> Split:
+    indices = {name: read_numbers(file, 1)[:, 0] for name, file in zip(_PARTS, parts, strict=True)}
+    try:
+        return check_split(indices, graphs)
+    except SpecError as error:
+        raise FileFormatError(f"{parts[0]} and the others: {error}") from None
+
+
+def read_csv(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """One CSV with the columns smiles, HIV_active (0 or 1) and split (train, val, test).
+
+    Raises:
+        FileFormatError: with the file, and the row where it can be said.
+        MissingExtraError: RDKit is not installed.
+    """
+    (path,) = files
+    smiles, labels, parts = read_columns(DataFile(path), ("smiles", "HIV_active", "split"))
+    for row, label in enumerate(labels, start=1):
+        if label not in ("0", "1"):
+            raise FileFormatError(f"{path}, row {row}: HIV_active is {label[:40]!r}; expected 0 or 1")
+    try:
+        split = split_by_column(parts)
+    except SpecError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    y = np.array(labels, dtype=np.float32)
+    return dataclasses.replace(table_of_smiles(smiles, path, show=show), y=y, split=split)
+
+
 MOLHIV = Benchmark(
     _CARD,
     (

@@ -1,4 +1,4 @@
-"""All graphs in flat arrays, as PyG collates them (:class:`Collated`): from its processed files, or graph by graph."""
+"""The files that PyG's datasets are made of: lists of graphs, and all graphs in flat arrays (:class:`Collated`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import IO, Any
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.benchmarks.reading import LARGEST, Member, as_array, kind_of
-from pointset.datasets.safe_pickle import read_pickle, read_torch
+from pointset.datasets.benchmarks.reading import LARGEST, DataFile, as_array, kind_of
 from pointset.errors import FileFormatError
 from pointset.progress import Advance
+
+_BLOCK = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,8 @@ def read_collated(
     Raises:
         FileFormatError: the file is damaged, lacks one of them, or its parts do not fit each other.
     """
+    from pointset.datasets.safe_pickle import read_torch  # imports torch
+
     content = read_torch(path)
     if not isinstance(content, tuple) or len(content) not in (2, 3) or not isinstance(content[1], dict):
         raise FileFormatError(f"{path} holds {kind_of(content)}; expected (data, slices) of a PyG InMemoryDataset")
@@ -104,43 +107,45 @@ def _texts(path: Path, name: str, value: Any, count: int) -> list[str]:
     return value
 
 
-# A list of graphs in a pickle, or in a file of ``torch.save``, also inside a zip (:func:`read_list`).
-
-
-_BLOCK = 1 << 20
-
-
-def read_list(member: Member, entries: str, *, largest: int = LARGEST, advance: Advance = lambda _: None) -> list[Any]:
-    """What the file holds, a list with something in it; nothing is rebuilt but plain data.
+def read_list(file: DataFile, entries: str, *, largest: int = LARGEST, advance: Advance = lambda _: None) -> list[Any]:
+    """A list of graphs, from a file of ``torch.save`` (``.pt``) or a pickle (all else); only plain data is rebuilt.
 
     Args:
-        member: the file; ``.pt`` is of ``torch.save``, all else a pickle.
+        file: alone or inside a zip.
         entries: what the list should hold, for messages.
         largest: bytes.
         advance: told of the bytes of a pickle as they are read.
 
     Raises:
-        FileFormatError: it is damaged, names other things than plain data, or holds no such list.
+        FileFormatError: it is damaged, names other things than plain data, or does not hold such a list.
     """
-    with member.open(largest) as file:
-        if (member.inside or member.path.name).endswith(".pt"):
-            content = read_torch(file, place=member)
+    from pointset.datasets.safe_pickle import read_pickle, read_torch  # imports torch
+
+    with file.open(largest) as opened:
+        if (file.inside or file.path.name).endswith(".pt"):
+            content = read_torch(opened, place=file)
         else:
-            content = _read_pickle(member, file, advance)
+            with io.BufferedReader(_Counted(opened, advance), _BLOCK) as counted:
+                content = read_pickle(counted, place=file)
+                try:
+                    while counted.read(_BLOCK):  # the zip's checksum is compared at the end of the file
+                        pass
+                except Exception as error:  # whatever zipfile makes of a damaged file
+                    raise FileFormatError(f"{file} is damaged ({error}); get it again") from None
     if not isinstance(content, list) or not content:
-        raise FileFormatError(f"{member} holds {kind_of(content)}; expected a list of {entries}")
+        raise FileFormatError(f"{file} holds {kind_of(content)}; expected a list of {entries}")
     return content
 
 
-def _read_pickle(member: Member, file: IO[bytes], advance: Advance) -> Any:
-    with io.BufferedReader(_Counted(file, advance), _BLOCK) as counted:
-        content = read_pickle(counted, place=member)
-        try:
-            while counted.read(_BLOCK):  # the zip's checksum is compared at the end of the file
-                pass
-        except Exception as error:  # whatever zipfile makes of a damaged member
-            raise FileFormatError(f"{member} is damaged ({error}); get it again") from None
-    return content
+def arrays_of(place: str, graph: Any, names: Sequence[str]) -> dict[str, Array]:
+    """These entries of a dict as arrays.
+
+    Raises:
+        FileFormatError: it is not a dict, or lacks one of them.
+    """
+    if not isinstance(graph, dict) or any(name not in graph for name in names):
+        raise FileFormatError(f"{place}: got {kind_of(graph)}; expected a dict with {', '.join(names)}")
+    return {name: as_array(f"{place}, {name}", graph[name]) for name in names}
 
 
 class _Counted(io.RawIOBase):

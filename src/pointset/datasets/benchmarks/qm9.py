@@ -1,34 +1,234 @@
-"""QM9: 130,831 small molecules with positions, and twelve properties from quantum chemistry."""
+"""QM9: 130,831 small molecules with positions, and twelve properties from quantum chemistry.
+
+It is read from flat arrays, from PyG's files, as downloaded (``qm9_v3.pt``) and as PyG keeps them (``data_v3.pt``), and
+from the pip package qm9pack. PyG's files are pickles, of which only plain containers and tensors are rebuilt
+(:mod:`pointset.datasets.safe_pickle`); their targets are float32 numbers in eV, so total energies are exact to 1e-3 eV
+only. All other files give Hartree, converted here with PyG's constant so that numbers are comparable.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from pointset.datasets.benchmarks.qm9_files import (
-    ATOMS,
-    BONDS,
-    ELEMENTS,
-    PACKAGE,
-    REFERENCED,
-    TARGETS,
-    atom_reference_energies,
-    read_downloaded,
-    read_npz,
-    read_package,
-    read_processed,
-)
-from pointset.datasets.card import Card, Level, Metric, PaperRow, Task
+import numpy as np
+
+from pointset.arrays import Array, Floats, read_arrays
+from pointset.datasets.benchmarks.pyg_files import Collated, arrays_of, collate, read_collated, read_list
+from pointset.datasets.benchmarks.qm9_package import ELEMENTS, PACKAGE, bonds_of, read_part
+from pointset.datasets.benchmarks.reading import as_features, expect_real, expect_shape, expect_whole, find_files
+from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import Split, random_split
 from pointset.datasets.table import GraphTable
-from pointset.errors import SpecError
+from pointset.errors import FileFormatError, SpecError
+from pointset.specs import Categories, Reals
 
+HARTREE_IN_EV = 27.211386246
+TARGETS = (
+    Target("mu", "D", "dipole moment"),
+    Target("alpha", "a0^3", "isotropic polarisability"),
+    Target("homo", "eV", "energy of the highest occupied orbital"),
+    Target("lumo", "eV", "energy of the lowest unoccupied orbital"),
+    Target("gap", "eV", "lumo − homo"),
+    Target("r2", "a0^2", "electronic spatial extent"),
+    Target("zpve", "eV", "zero-point vibrational energy"),
+    Target("u0", "eV", "internal energy at 0 K"),
+    Target("u298", "eV", "internal energy at 298.15 K"),
+    Target("h298", "eV", "enthalpy at 298.15 K"),
+    Target("g298", "eV", "free energy at 298.15 K"),
+    Target("cv", "cal/(mol K)", "heat capacity at 298.15 K"),
+)
+_IN_UNITS = np.array([HARTREE_IN_EV if target.unit == "eV" else 1.0 for target in TARGETS])
+
+# The energies of single atoms by the same method, in Hartree: the file atomref.txt that is published with QM9. It gives
+# a reference for cv too, 2.981 for every atom; like PyG, we leave cv as it is.
+_ATOM_ENERGIES = {
+    "u0": (-0.500273, -37.846772, -54.583861, -75.064579, -99.718730),
+    "u298": (-0.498857, -37.845355, -54.582445, -75.063163, -99.717314),
+    "h298": (-0.497912, -37.844411, -54.581501, -75.062219, -99.716370),
+    "g298": (-0.510927, -37.861317, -54.598897, -75.079532, -99.733544),
+}
+REFERENCED = tuple(_ATOM_ENERGIES)  # the targets from which atom references are subtracted
+ATOMS, BONDS = Categories(len(ELEMENTS)), Categories(5)
+_ARRAYS = ("num_atoms", "Z", "pos", "targets", "num_bonds", "bonds", "bond_type", "smiles")
+_DOWNLOADED = ("z", "pos", "edge_index", "edge_attr", "y")
+_PYG_TARGETS, _PYG_BONDS = 19, 4  # columns of y, of which the first twelve are ours, and of one-hot edge_attr
 _SPLIT_SEED = 0
 _PYG_NOTE = (
     "PyG's files are pickles; only plain data and tensors are read from them. They come from another list of bonds, "
     "without aromatic ones and with a few that are too long, and have targets in float32: total energies to 1e-3 eV"
 )
+
+
+def in_units(targets: Array) -> Floats:
+    """(G, 12) the targets in the units of :data:`TARGETS`, from Hartree, Debye and Bohr."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        converted: Floats = targets.astype(np.float64) * _IN_UNITS
+    return converted
+
+
+def atom_reference_energies(x: Any, num_nodes: Any) -> Floats:
+    """(G, 12) what the atoms of each molecule have by themselves, Σ_atoms E_element, in eV; 0 but for four targets.
+
+    ``load("qm9", atom_reference=True)`` subtracts it, so that it is what to add to predictions to have QM9's targets.
+
+    Args:
+        x: (N,) or (N, 1) elements as in ``x`` of the graphs: 0…4 for H, C, N, O, F.
+        num_nodes: (G,) atoms of each molecule.
+    """
+    elements, sizes = np.asarray(x).reshape(-1), np.asarray(num_nodes).astype(np.int64)
+    molecule = np.repeat(np.arange(len(sizes)), sizes)
+    counts = np.bincount(molecule * len(ELEMENTS) + elements, minlength=len(sizes) * len(ELEMENTS))
+    nothing = (0.0,) * len(ELEMENTS)
+    of_element = np.array([_ATOM_ENERGIES.get(target.name, nothing) for target in TARGETS]).T * HARTREE_IN_EV  # (5, 12)
+    energies: Floats = counts.reshape(len(sizes), len(ELEMENTS)) @ of_element
+    return energies
+
+
+def molecules(
+    place: object,
+    *,
+    num_atoms: Array,
+    atomic_numbers: Array,
+    pos: Array,
+    num_bonds: Array,
+    bonds: Array,
+    bond_type: Array,
+    y: Array,
+    smiles: Sequence[str] | None,
+) -> GraphTable:
+    """The table of QM9's molecules, whatever they were read from; ``y`` (G, 12) is in the units of the card.
+
+    Raises:
+        FileFormatError: an element or a bond that QM9 does not have.
+    """
+    known = np.array(list(ELEMENTS.values()))
+    x = np.searchsorted(known, atomic_numbers).clip(max=len(known) - 1)
+    if (strange := atomic_numbers[known[x] != atomic_numbers]).size:
+        raise FileFormatError(f"{place}: atomic number {strange[0]}; expected those of {', '.join(ELEMENTS)}")
+    return GraphTable(
+        num_nodes=num_atoms,
+        num_edges=num_bonds,
+        edges=bonds,
+        x=x[:, None],
+        edge_attr=as_features(f"{place}, bonds", bond_type.astype(np.int64)[:, None], BONDS),
+        pos=as_features(f"{place}, pos", pos, Reals(3)),
+        y=expect_real(place, "targets", y, len(num_atoms), len(TARGETS)),
+        smiles=smiles,
+    )
+
+
+def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """One ``.npz`` of flat arrays; the twelve targets stand first in ``targets``, in Hartree, Debye and Bohr.
+
+    Raises:
+        FileFormatError: it is damaged, or an array is missing or of another shape.
+    """
+    (path,) = files
+    arrays = read_arrays(path, _ARRAYS)
+    graphs, atoms, bonds = (np.atleast_1d(arrays[name]).shape[0] for name in ("num_atoms", "Z", "bond_type"))
+    text = arrays["smiles"]
+    if text.shape != () or text.dtype.kind != "U":
+        raise FileFormatError(f"{path}: smiles has shape {text.shape}; expected one text, a line for each molecule")
+    targets = expect_real(path, "targets", arrays["targets"], graphs, None)
+    if targets.shape[1] < len(TARGETS):
+        raise FileFormatError(f"{path}: targets has {targets.shape[1]} columns; expected at least {len(TARGETS)}")
+    return molecules(
+        path,
+        num_atoms=expect_whole(path, "num_atoms", arrays["num_atoms"], graphs),
+        atomic_numbers=expect_whole(path, "Z", arrays["Z"], atoms),
+        pos=expect_real(path, "pos", arrays["pos"], atoms, 3),
+        num_bonds=expect_whole(path, "num_bonds", arrays["num_bonds"], graphs),
+        bonds=expect_whole(path, "bonds", arrays["bonds"], bonds, 2).T,
+        bond_type=expect_whole(path, "bond_type", arrays["bond_type"], bonds),
+        y=in_units(targets[:, : len(TARGETS)]),
+        smiles=str(text).split("\n"),
+    )
+
+
+def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """PyG's ``processed/data_v3.pt``: (data, slices), all molecules in flat tensors.
+
+    Raises:
+        FileFormatError: it is damaged, or is not that of QM9.
+    """
+    (path,) = files
+    return _from_pyg(
+        path, read_collated(path, nodes=("z", "pos"), edges=("edge_attr",), graphs=("y",), texts=("smiles",))
+    )
+
+
+def read_downloaded(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """PyG's ``qm9_v3.pt``, or the zip with it: a list of dicts, one for each molecule.
+
+    Raises:
+        FileFormatError: it is damaged, or is not that of QM9; with the molecule where it can be said.
+    """
+    (file,) = find_files(files, ["qm9_v3.pt"])
+    listed = read_list(file, "molecules, each a dict")
+    flat = collate((_fields(f"{file}, molecule {number}", one) for number, one in enumerate(listed)), "z")
+    return _from_pyg(file, dataclasses.replace(flat, texts={"smiles": [str(one["smiles"]) for one in listed]}))
+
+
+def _fields(place: str, molecule: Any) -> dict[str, Array]:
+    if isinstance(molecule, dict) and "smiles" not in molecule:
+        raise FileFormatError(f"{place}: got a dict without smiles; expected one with it and {', '.join(_DOWNLOADED)}")
+    fields = arrays_of(place, molecule, _DOWNLOADED)
+    atoms, bonds = (fields[name].shape[-1] if fields[name].ndim else 0 for name in ("z", "edge_index"))
+    expect_shape(place, "z", fields["z"], atoms)
+    expect_shape(place, "pos", fields["pos"], atoms, 3)
+    expect_shape(place, "edge_index", fields["edge_index"], 2, bonds)
+    expect_shape(place, "edge_attr", fields["edge_attr"], bonds, _PYG_BONDS)
+    expect_shape(place, "y", fields["y"], 1, _PYG_TARGETS)
+    return fields
+
+
+def _from_pyg(place: object, flat: Collated) -> GraphTable:
+    graphs, atoms, bonds = len(flat.num_nodes), int(flat.num_nodes.sum()), int(flat.num_edges.sum())
+    one_hot = expect_real(place, "edge_attr", flat["edge_attr"].astype(np.float64), bonds, _PYG_BONDS)
+    if not ((one_hot == 1).sum(axis=1) == 1).all():
+        raise FileFormatError(f"{place}: edge_attr does not name one bond for each edge; expected one 1 in each row")
+    targets = expect_real(place, "y", flat["y"].astype(np.float64), graphs, _PYG_TARGETS)
+    return molecules(
+        place,
+        num_atoms=flat.num_nodes,
+        atomic_numbers=expect_whole(place, "z", flat["z"], atoms),
+        pos=expect_real(place, "pos", flat["pos"], atoms, 3),
+        num_bonds=flat.num_edges,
+        bonds=expect_whole(place, "edge_index", flat["edge_index"], 2, bonds),
+        bond_type=one_hot.argmax(axis=1) + 1,
+        y=targets[:, : len(TARGETS)],
+        smiles=flat.texts["smiles"],
+    )
+
+
+def read_package(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """The three CSV files of the package; bonds come from the SMILES and the positions.
+
+    Raises:
+        MissingExtraError: RDKit is not installed.
+        FileFormatError: a file is damaged or lacks a column; with the line where it can be said.
+    """
+    place = files[0].parent
+    texts, *arrays = zip(*map(read_part, files), strict=True)
+    smiles = [text for part in texts for text in part]
+    num_atoms, atomic_numbers, pos, targets = map(np.concatenate, arrays)
+    try:
+        bonds = bonds_of(smiles, num_atoms, atomic_numbers, pos, show=show)
+    except FileFormatError as error:
+        raise FileFormatError(f"{place}: {error}") from None
+    return molecules(
+        place,
+        num_atoms=num_atoms,
+        atomic_numbers=atomic_numbers,
+        pos=pos,
+        **bonds._asdict(),
+        y=in_units(targets),
+        smiles=smiles,
+    )
 
 
 def random_parts(table: GraphTable) -> Split:
@@ -80,7 +280,7 @@ QM9 = Benchmark(
             "Energies are in eV (1 Hartree = 27.211386246 eV, as in PyG). The paper's tables print their units too "
             "small by 10^3: for meV read eV, for 10^-2 meV read 10^-2 eV.",
             "The paper's text speaks of 13 properties; its tables have these 12.",
-            "What atom_reference subtracts: pointset.datasets.benchmarks.qm9_files.atom_reference_energies.",
+            "What atom_reference subtracts: pointset.datasets.benchmarks.qm9.atom_reference_energies.",
         ),
     ),
     (

@@ -1,4 +1,8 @@
-"""What a file held → arrays of the kind that a card promises, or a message that names the file and the array."""
+"""Reading official files: alone or inside a zip, text or arrays; messages name the file and what is wrong in it.
+
+:class:`DataFile` opens a file wherever it lies, :func:`read_columns` and :func:`read_numbers` read its text, and
+:func:`as_array`, :func:`as_features` and the ``expect_…`` functions check that arrays are what a card promises.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,184 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from pointset.arrays import Array
 from pointset.errors import FileFormatError
 from pointset.specs import Categories, Reals
+
+LARGEST = 1 << 30  # bytes; far above the official text files, far below what would fill the memory
+_DAMAGED = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file, or a file inside a zip; ``str`` of it is its place, for messages."""
+
+    path: Path
+    inside: str = ""  # its name in the zip
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.inside})" if self.inside else str(self.path)
+
+    def size(self) -> int:
+        """Bytes, once unpacked from the zip."""
+        if not self.inside:
+            return self.path.stat().st_size
+        with zipfile.ZipFile(self.path) as archive:
+            return archive.getinfo(self.inside).file_size  # zipfile never gives more bytes than it states
+
+    @contextmanager
+    def open(self, largest: int = LARGEST) -> Iterator[IO[bytes]]:
+        """The bytes as they are stored, one after the other.
+
+        Raises:
+            FileFormatError: it cannot be opened, or is larger than ``largest``; also where a zip unpacks to more.
+        """
+        with ExitStack() as opened:
+            try:
+                size = self.size()
+                if self.inside:
+                    archive = opened.enter_context(zipfile.ZipFile(self.path))
+                    file = opened.enter_context(archive.open(self.inside))
+                else:
+                    file = opened.enter_context(self.path.open("rb"))
+            except _DAMAGED as error:
+                raise self._unreadable(error) from None
+            self._check_size(size, largest)
+            yield file
+
+    def read(self, largest: int = LARGEST) -> bytes:
+        """All bytes; what ends in ``.gz`` is decompressed.
+
+        Raises:
+            FileFormatError: it is damaged, cut short, empty, or larger than ``largest``.
+        """
+        with self.open(largest) as file:
+            try:
+                content = file.read()
+                if (self.inside or self.path.name).endswith(".gz"):
+                    with gzip.open(io.BytesIO(content)) as packed:
+                        content = packed.read(largest + 1)
+            except _DAMAGED as error:
+                raise self._unreadable(error) from None
+        self._check_size(len(content), largest)
+        if not content:
+            raise FileFormatError(f"{self} is empty; it was cut short. Get it again")
+        return content
+
+    def _check_size(self, size: int, largest: int) -> None:
+        if size > largest:
+            raise FileFormatError(f"{self} holds more than {largest:,} bytes; expected less, as in the official file")
+
+    def _unreadable(self, error: Exception) -> FileFormatError:
+        return FileFormatError(f"{self} cannot be read ({_reason(error)}); it is damaged or cut short. Get it again")
+
+
+def find_files(files: Sequence[Path], names: Sequence[str]) -> list[DataFile]:
+    """The files with these names: those given, or where one ``.zip`` is given, those in it, in whatever folder.
+
+    Raises:
+        FileFormatError: the zip is damaged, or one is not in it.
+    """
+    if len(files) != 1 or files[0].suffix != ".zip":
+        found = {name: path for name in names for path in files if path.as_posix().endswith(f"/{name}")}
+        return [DataFile(found[name]) for name in names]
+    (path,) = files
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = archive.namelist()
+    except _DAMAGED as error:
+        raise FileFormatError(f"{path} is not a whole zip ({_reason(error)}); get it again") from None
+    return [DataFile(path, _only(path, inside, name)) for name in names]
+
+
+def _only(path: Path, inside: list[str], name: str) -> str:
+    for entry in inside:
+        if entry == name or entry.endswith(f"/{name}"):
+            return entry
+    raise FileFormatError(
+        f"{path} holds no {name}; expected the official archive, got {', '.join(inside[:8]) or 'none'}"
+    )
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def read_columns(file: DataFile, names: Sequence[str]) -> list[list[str]]:
+    """The cells of these columns of a CSV with a header, as text.
+
+    Raises:
+        FileFormatError: the file is damaged, lacks a column, or a line has another number of cells.
+    """
+    try:
+        text = file.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{file} is not UTF-8 text (byte {error.start}); get it again") from None
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(lines)
+        if wrong := [name for name in names if header.count(name) != 1]:
+            raise FileFormatError(
+                f"{file} has the columns {', '.join(header)[:200]}; expected {', '.join(wrong)}, each once"
+            )
+        rows = []
+        for row in lines:
+            if len(row) != len(header):
+                raise FileFormatError(
+                    f"{file}, line {lines.line_num}: got {len(row)} cells; expected {len(header)}, as in the header"
+                )
+            rows.append(row)
+    except (csv.Error, StopIteration) as error:
+        raise FileFormatError(f"{file}, line {lines.line_num}: not valid CSV ({error}); get it again") from None
+    if not rows:
+        raise FileFormatError(f"{file} has a header and no rows; it was cut short. Get it again")
+    places = [header.index(name) for name in names]
+    return [[row[place] for row in rows] for place in places]
+
+
+def read_numbers(file: DataFile, columns: int, *, rows: int | None = None) -> Array:
+    """(rows, columns) int64: text in which each line holds the same number of whole numbers, separated by commas.
+
+    Raises:
+        FileFormatError: a line is not of that form (it is named), or there is another number of lines.
+    """
+    content = file.read()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy warns of 1.5 read as a whole number, and of a file of blank lines
+            numbers = np.loadtxt(io.BytesIO(content), np.int64, comments=None, delimiter=",", ndmin=2, encoding="utf-8")
+    except (ValueError, OverflowError, Warning):
+        numbers = np.empty((0, 0), dtype=np.int64)
+    if numbers.shape[1] != columns:
+        _refuse_line(file, content, columns)
+    if rows is not None and len(numbers) != rows:
+        raise FileFormatError(
+            f"{file} has {len(numbers):,} lines; expected {rows:,}, as in the other files. It is cut short, or from "
+            "another dataset"
+        )
+    return numbers
+
+
+def _refuse_line(file: DataFile, content: bytes, columns: int) -> NoReturn:
+    """Find the line that is wrong; only now is each looked at."""
+    what = f"{columns} whole numbers on each line, separated by commas"
+    for number, line in enumerate(content.splitlines(), start=1):
+        cells = line.split(b",")
+        if line.strip() and (len(cells) != columns or not all(map(_is_whole, cells))):
+            shown = line[:60].decode("utf-8", "backslashreplace")
+            raise FileFormatError(f"{file}, line {number}: got {shown!r}; expected {what}")
+    raise FileFormatError(f"{file} holds no numbers; expected {what}")
+
+
+def _is_whole(cell: bytes) -> bool:
+    try:
+        return abs(int(cell)) < 2**63
+    except ValueError:
+        return False
 
 
 def as_array(place: str, value: Any) -> Array:
@@ -30,10 +205,8 @@ def as_array(place: str, value: Any) -> Array:
     storage = getattr(value, "untyped_storage", None)
     if storage is not None and value.nbytes > storage().nbytes():  # a few bytes, repeated to fill the memory
         raise FileFormatError(f"{place}: {kind_of(value)} claims more numbers than the file holds")
-    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):
-        raise FileFormatError(
-            f"{place}: got lists inside a {kind_of(value)}; expected numbers"
-        )  # may be endlessly many
+    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):  # maybe endlessly many
+        raise FileFormatError(f"{place}: got lists inside a {kind_of(value)}; expected numbers")
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, sparse tensors
@@ -114,186 +287,3 @@ def as_features(place: object, values: Array, spec: Categories | Reals) -> Array
             f"{spec.sizes[column] - 1}"
         )
     return values.astype(np.int64)
-
-
-# Files of a dataset that lie each for itself, or together in one zip; read without unpacking (:func:`members`).
-
-
-LARGEST = 1 << 30  # bytes; far above the official text files, far below what would fill the memory
-_DAMAGED = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-
-
-@dataclass(frozen=True)
-class Member:
-    """A file, or a file inside a zip; ``str`` of it is its place, for messages."""
-
-    path: Path
-    inside: str = ""  # its name in the zip
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.inside})" if self.inside else str(self.path)
-
-    def size(self) -> int:
-        """Bytes, once unpacked from the zip."""
-        if not self.inside:
-            return self.path.stat().st_size
-        with zipfile.ZipFile(self.path) as archive:
-            return archive.getinfo(self.inside).file_size  # zipfile never gives more bytes than it states
-
-    @contextmanager
-    def open(self, largest: int = LARGEST) -> Iterator[IO[bytes]]:
-        """The bytes as they are stored, one after the other.
-
-        Raises:
-            FileFormatError: it cannot be opened, or is larger than ``largest``; also where a zip unpacks to more.
-        """
-        with ExitStack() as opened:
-            try:
-                size = self.size()
-                if self.inside:
-                    archive = opened.enter_context(zipfile.ZipFile(self.path))
-                    file = opened.enter_context(archive.open(self.inside))
-                else:
-                    file = opened.enter_context(self.path.open("rb"))
-            except _DAMAGED as error:
-                raise self._unreadable(error) from None
-            self._check_size(size, largest)
-            yield file
-
-    def read(self, largest: int = LARGEST) -> bytes:
-        """All bytes; what ends in ``.gz`` is decompressed.
-
-        Raises:
-            FileFormatError: it is damaged, cut short, empty, or larger than ``largest``.
-        """
-        with self.open(largest) as file:
-            try:
-                content = file.read()
-                if (self.inside or self.path.name).endswith(".gz"):
-                    with gzip.open(io.BytesIO(content)) as packed:
-                        content = packed.read(largest + 1)
-            except _DAMAGED as error:
-                raise self._unreadable(error) from None
-        self._check_size(len(content), largest)
-        if not content:
-            raise FileFormatError(f"{self} is empty; it was cut short. Get it again")
-        return content
-
-    def _check_size(self, size: int, largest: int) -> None:
-        if size > largest:
-            raise FileFormatError(f"{self} holds more than {largest:,} bytes; expected less, as in the official file")
-
-    def _unreadable(self, error: Exception) -> FileFormatError:
-        return FileFormatError(f"{self} cannot be read ({_reason(error)}); it is damaged or cut short. Get it again")
-
-
-def members(files: Sequence[Path], names: Sequence[str]) -> list[Member]:
-    """The files with these names: those given, or where one ``.zip`` is given, those in it, in whatever folder.
-
-    Raises:
-        FileFormatError: the zip is damaged, or one is not in it.
-    """
-    if len(files) != 1 or files[0].suffix != ".zip":
-        found = {name: path for name in names for path in files if path.as_posix().endswith(f"/{name}")}
-        return [Member(found[name]) for name in names]
-    (path,) = files
-    try:
-        with zipfile.ZipFile(path) as archive:
-            inside = archive.namelist()
-    except _DAMAGED as error:
-        raise FileFormatError(f"{path} is not a whole zip ({_reason(error)}); get it again") from None
-    return [Member(path, _only(path, inside, name)) for name in names]
-
-
-def _only(path: Path, inside: list[str], name: str) -> str:
-    for entry in inside:
-        if entry == name or entry.endswith(f"/{name}"):
-            return entry
-    raise FileFormatError(
-        f"{path} holds no {name}; expected the official archive, got {', '.join(inside[:8]) or 'none'}"
-    )
-
-
-def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
-
-
-# Columns of a CSV with a header, by name (:func:`read_columns`).
-
-
-def read_columns(member: Member, names: Sequence[str]) -> list[list[str]]:
-    """The cells of these columns, as text.
-
-    Raises:
-        FileFormatError: the file is damaged, lacks a column, or a line has another number of cells.
-    """
-    try:
-        text = member.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{member} is not UTF-8 text (byte {error.start}); get it again") from None
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = next(lines)
-        if wrong := [name for name in names if header.count(name) != 1]:
-            raise FileFormatError(
-                f"{member} has the columns {', '.join(header)[:200]}; expected {', '.join(wrong)}, each once"
-            )
-        rows = []
-        for row in lines:
-            if len(row) != len(header):
-                raise FileFormatError(
-                    f"{member}, line {lines.line_num}: got {len(row)} cells; expected {len(header)}, as in the header"
-                )
-            rows.append(row)
-    except (csv.Error, StopIteration) as error:
-        raise FileFormatError(f"{member}, line {lines.line_num}: not valid CSV ({error}); get it again") from None
-    if not rows:
-        raise FileFormatError(f"{member} has a header and no rows; it was cut short. Get it again")
-    places = [header.index(name) for name in names]
-    return [[row[place] for row in rows] for place in places]
-
-
-# Text in which each line holds the same number of numbers, separated by commas (:func:`read_numbers`).
-
-
-def read_numbers(member: Member, columns: int, *, rows: int | None = None, real: bool = False) -> Array:
-    """(rows, columns) the numbers of a file: int64, or with ``real`` float64.
-
-    Raises:
-        FileFormatError: a line is not of that form (it is named), or there is another number of lines.
-    """
-    content = member.read()
-    kind = np.float64 if real else np.int64
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy warns of 1.5 read as a whole number, and of a file of blank lines
-            numbers = np.loadtxt(io.BytesIO(content), kind, comments=None, delimiter=",", ndmin=2, encoding="utf-8")
-    except (ValueError, OverflowError, Warning):
-        numbers = np.empty((0, 0))
-    if numbers.shape[1] != columns or (real and not np.isfinite(numbers).all()):
-        _refuse(member, content, columns, real)
-    if rows is not None and len(numbers) != rows:
-        raise FileFormatError(
-            f"{member} has {len(numbers):,} lines; expected {rows:,}, as in the other files. It is cut short, or from "
-            "another dataset"
-        )
-    return numbers
-
-
-def _refuse(member: Member, content: bytes, columns: int, real: bool) -> None:
-    """Find the line that is wrong; only now is each looked at."""
-    what = f"{columns} {'numbers' if real else 'whole numbers'} on each line, separated by commas"
-    for number, line in enumerate(content.splitlines(), start=1):
-        cells = line.split(b",")
-        if line.strip() and (len(cells) != columns or not all(_is_number(cell, real) for cell in cells)):
-            shown = line[:60].decode("utf-8", "backslashreplace")
-            raise FileFormatError(f"{member}, line {number}: got {shown!r}; expected {what}")
-    raise FileFormatError(f"{member} holds no numbers; expected {what}")
-
-
-def _is_number(cell: bytes, real: bool) -> bool:
-    try:
-        value = float(cell) if real else int(cell)
-    except ValueError:
-        return False
-    return bool(np.isfinite(value)) if real else abs(value) < 2**63

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.benchmarks.reading import Member, as_features, members, read_numbers
+from pointset.datasets.benchmarks.reading import DataFile, as_features, find_files, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import folds
@@ -19,12 +19,10 @@ from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, SpecError
 from pointset.specs import Categories
 
-# The text format of the TU datasets (:class:`TuFiles`): ``NAME_A.txt``, ``NAME_graph_indicator.txt`` and others.
-
 
 @dataclass(frozen=True)
 class TuFiles:
-    """Reads one TU dataset: from its zip, or from the text files in it.
+    """Reads one TU dataset: from its zip, or from the text files in it (``NAME_A.txt``, ``NAME_graph_labels.txt``, …).
 
     Nodes are numbered from 1 through all graphs, graphs from 1; every edge stands in both directions. Labels of nodes
     and edges are kept as they are; the label of a graph becomes its position in ``classes``.
@@ -55,7 +53,7 @@ class TuFiles:
         Raises:
             FileFormatError: with the file, and the line where it can be said.
         """
-        edge_file, owner_file, class_file, *label_files = members(files, self.names)
+        edge_file, owner_file, class_file, *label_files = find_files(files, self.names)
         y = self._classes(class_file)
         num_nodes = _nodes_of_graphs(owner_file, len(y))
         pairs = read_numbers(edge_file, 2)
@@ -76,59 +74,59 @@ class TuFiles:
             y=y,
         )
 
-    def _classes(self, member: Member) -> Array:
+    def _classes(self, file: DataFile) -> Array:
         """(G,) positions in ``classes``."""
-        labels = read_numbers(member, 1)[:, 0]
+        labels = read_numbers(file, 1)[:, 0]
         known = np.isin(labels, self.classes)
         if not known.all():
             line = int(np.argmin(known))
             expected = " or ".join(map(str, self.classes))
-            raise FileFormatError(f"{member}, line {line + 1}: got the class {labels[line]}; expected {expected}")
+            raise FileFormatError(f"{file}, line {line + 1}: got the class {labels[line]}; expected {expected}")
         return np.searchsorted(self.classes, labels)
 
 
-def _labels(member: Member, spec: Categories, rows: int) -> Array:
+def _labels(file: DataFile, spec: Categories, rows: int) -> Array:
     """(rows, 1) labels, checked."""
-    return as_features(member, read_numbers(member, spec.width, rows=rows), spec)
+    return as_features(file, read_numbers(file, spec.width, rows=rows), spec)
 
 
-def _nodes_of_graphs(member: Member, graphs: int) -> Array:
+def _nodes_of_graphs(file: DataFile, graphs: int) -> Array:
     """(G,) how many nodes each graph has, from the number of the graph of each node."""
-    owner = read_numbers(member, 1)[:, 0]
+    owner = read_numbers(file, 1)[:, 0]
     outside = (owner < 1) | (owner > graphs)
     falling = np.r_[False, owner[1:] < owner[:-1]]
     if (outside | falling).any():
         line = int(np.argmax(outside | falling))
         why = f"expected 1 to {graphs}, the graphs that have a label" if outside[line] else "expected rising numbers"
-        raise FileFormatError(f"{member}, line {line + 1}: got graph {owner[line]}; {why}")
+        raise FileFormatError(f"{file}, line {line + 1}: got graph {owner[line]}; {why}")
     num_nodes = np.bincount(owner - 1, minlength=graphs)
     if not num_nodes.all():
         raise FileFormatError(
-            f"{member} names no node of graph {int(np.argmin(num_nodes)) + 1} of {graphs}; it is cut short, or the "
+            f"{file} names no node of graph {int(np.argmin(num_nodes)) + 1} of {graphs}; it is cut short, or the "
             "labels are of another dataset"
         )
     return num_nodes
 
 
-def _graphs_of_edges(member: Member, pairs: Array, num_nodes: Array) -> Array:
+def _graphs_of_edges(file: DataFile, pairs: Array, num_nodes: Array) -> Array:
     """(M,) the graph of each edge; refuses edges that leave their graph, or that stand in one direction only."""
     total = int(num_nodes.sum())
     owner = np.repeat(np.arange(len(num_nodes)), num_nodes)
     outside: Array = np.any((pairs < 1) | (pairs > total), axis=1)
-    _refuse_line(member, pairs, outside, f"expected node numbers from 1 to {total}")
+    _refuse_line(file, pairs, outside, f"expected node numbers from 1 to {total}")
     graphs: Array = owner[pairs - 1]  # (M, 2)
-    _refuse_line(member, pairs, graphs[:, 0] != graphs[:, 1], "expected both nodes in the same graph")
+    _refuse_line(file, pairs, graphs[:, 0] != graphs[:, 1], "expected both nodes in the same graph")
     forward, backward = pairs[:, 0] * (total + 1) + pairs[:, 1], pairs[:, 1] * (total + 1) + pairs[:, 0]
     one_way = ~np.isin(forward, backward)
-    _refuse_line(member, pairs, one_way, "expected the other direction on another line; the file is cut short")
+    _refuse_line(file, pairs, one_way, "expected the other direction on another line; the file is cut short")
     of_edge: Array = graphs[:, 0]
     return of_edge
 
 
-def _refuse_line(member: Member, pairs: Array, wrong: Array, expected: str) -> None:
+def _refuse_line(file: DataFile, pairs: Array, wrong: Array, expected: str) -> None:
     if wrong.any():
         line = int(np.argmax(wrong))
-        raise FileFormatError(f"{member}, line {line + 1}: got the edge {pairs[line, 0]}, {pairs[line, 1]}; {expected}")
+        raise FileFormatError(f"{file}, line {line + 1}: got the edge {pairs[line, 0]}, {pairs[line, 1]}; {expected}")
 
 
 FOLDS = 10
@@ -148,8 +146,8 @@ def one_fold(table: GraphTable, card: Card, /, **options: Any) -> tuple[GraphTab
         raise SpecError(f"got fold={fold!r}; expected a whole number from 0 to {FOLDS - 1}")
     split = folds(len(table), FOLDS, seed=_SEED, labels=table.y, validation=validation)[fold]
     rest = "the next for validation, eight for training" if validation == "inner" else "nine for training, none apart"
-    words = f"{card.split}; here fold {fold} for test, {rest}"
-    return dataclasses.replace(table, split=split), dataclasses.replace(card, split=words)
+    described = f"{card.split}; here fold {fold} for test, {rest}"
+    return dataclasses.replace(table, split=split), dataclasses.replace(card, split=described)
 
 
 def _benchmark(reader: TuFiles, sha256: str, **about: Any) -> Benchmark:

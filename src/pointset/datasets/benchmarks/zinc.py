@@ -1,4 +1,8 @@
-"""ZINC: molecules and their penalised logP; the subset of 12,000 and the full 249,456."""
+"""ZINC: molecules and their penalised logP; the subset of 12,000 and the full 249,456.
+
+The official files are pickles, as their authors publish them (``raw``) and as PyG keeps them (``processed``). Only
+plain containers, arrays and tensors are rebuilt of them (:mod:`pointset.datasets.safe_pickle`).
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from pointset.arrays import Array
-from pointset.datasets.benchmarks.pyg_files import read_collated, read_list
-from pointset.datasets.benchmarks.reading import (
-    Member,
-    as_array,
-    as_features,
-    expect_real,
-    expect_whole,
-    kind_of,
-    members,
-)
+from pointset.arrays import Array, read_arrays
+from pointset.datasets.benchmarks.pyg_files import arrays_of, read_collated, read_list
+from pointset.datasets.benchmarks.reading import DataFile, as_features, expect_real, expect_whole, find_files
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS
-from pointset.datasets.npz import read_arrays
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits.parts import PARTS, parts_from_codes
 from pointset.datasets.table import GraphTable, joined_parts
@@ -29,15 +24,59 @@ from pointset.errors import FileFormatError
 from pointset.progress import progress_bar
 from pointset.specs import Categories, Reals
 
-# The official files of ZINC: as the authors of the benchmark publish them (``raw``), and as PyG keeps them.
-#
-# The raw files are pickles, and there is no other official form. Nothing is rebuilt of them but plain containers,
-# arrays
-# and tensors (:mod:`pointset.datasets.safe_pickle`).
-
-
 ATOMS, BONDS = Categories(28), Categories(4)
-_TARGET = "logP_SA_cycle_normalized"
+_TARGET = "logP_SA_cycle_normalized"  # the name of the target in the raw files
+_INDEX_FILES = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules"
+
+
+def _card(name: str, title: str, sizes: tuple[int, int, int], paper: PaperRow) -> Card:
+    return Card(
+        name=name,
+        title=title,
+        description="Drug-like molecules; predict the penalised logP (constrained solubility), from the graph alone.",
+        level=Level.GRAPH,
+        task=Task.REGRESSION,
+        targets=(
+            Target(
+                "penalized-logp",
+                meaning="normalised logP − synthetic-accessibility score − penalty for cycles longer than 6",
+            ),
+        ),
+        metric=Metric.MAE,
+        split="official: train, val and test as published",
+        split_sizes=dict(zip(PARTS, sizes, strict=True)),
+        node=ATOMS,
+        edge=BONDS,
+        node_columns=(
+            f"atom type: {', '.join(f'{number} {label}' for number, label in enumerate(ZINC_ATOM_COLUMNS[0].labels))} "
+            "(a hydrogen marks a stereocentre or a charge)",
+        ),
+        edge_columns=("Kekulé bond: 1 single, 2 double, 3 triple (0 does not occur)",),
+        licence="MIT",
+        source="Benchmarking GNNs (Dwivedi et al.), from ZINC by way of Grammar/Junction-tree VAE",
+        reference="Irwin et al. 2012; Dwivedi et al. 2020, arXiv:2003.00982",
+        paper=paper,
+        molecules="zinc",
+    )
+
+
+def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+    """One ``.npz`` with num_nodes, num_edges, edges (M, 2), atom_type, bond_type, y and split (0, 1, 2)."""
+    (path,) = files
+    arrays = read_arrays(path, ("num_nodes", "num_edges", "edges", "atom_type", "bond_type", "y", "split"))
+    graphs, bonds = len(np.atleast_1d(arrays["num_nodes"])), len(np.atleast_1d(arrays["bond_type"]))
+    part = expect_whole(path, "split", arrays["split"], graphs)
+    if not np.isin(part, range(len(PARTS))).all():
+        raise FileFormatError(f"{path}: split holds {np.unique(part).tolist()}; expected 0 (train), 1 (val), 2 (test)")
+    return GraphTable(
+        num_nodes=expect_whole(path, "num_nodes", arrays["num_nodes"], graphs),
+        num_edges=expect_whole(path, "num_edges", arrays["num_edges"], graphs),
+        edges=expect_whole(path, "edges", arrays["edges"], bonds, 2).T,
+        x=as_features(f"{path}, atom_type", arrays["atom_type"].reshape(-1, 1), ATOMS),
+        edge_attr=as_features(f"{path}, bond_type", arrays["bond_type"].reshape(-1, 1), BONDS),
+        y=expect_real(path, "y", arrays["y"], graphs),
+        split=parts_from_codes(part),
+    )
 
 
 def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
@@ -46,17 +85,17 @@ def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     Each part is a list of dicts: ``atom_type`` (n,), ``bond_type`` (n, n), 0 where there is no bond, and the target.
 
     Raises:
-        FileFormatError: a file is damaged, or is none of this dataset; with the molecule where it can be said.
+        FileFormatError: a file is damaged, or is not of this dataset; with the molecule where it can be said.
     """
     chosen = {path.stem: path for path in files if path.suffix == ".index"}
-    pickles = members([path for path in files if path.suffix != ".index"], [f"{part}.pickle" for part in PARTS])
+    pickles = find_files([path for path in files if path.suffix != ".index"], [f"{part}.pickle" for part in PARTS])
     tables = []
-    with progress_bar("Reading ZINC (bytes)", sum(map(Member.size, pickles)), show=show) as advance:
-        for part, member in zip(PARTS, pickles, strict=True):
-            molecules = read_list(member, "molecules, each a dict", advance=advance)
+    with progress_bar("Reading ZINC (bytes)", sum(map(DataFile.size, pickles)), show=show) as advance:
+        for part, file in zip(PARTS, pickles, strict=True):
+            molecules = read_list(file, "molecules, each a dict", advance=advance)
             if part in chosen:
                 molecules = [molecules[number] for number in _read_index(chosen[part], len(molecules))]
-            tables.append(_table(member, molecules))
+            tables.append(_table(file, molecules))
     return joined_parts(tables)
 
 
@@ -64,7 +103,7 @@ def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
     """From PyG's ``train.pt``, ``val.pt`` and ``test.pt``: each is (data, slices), all graphs in flat tensors.
 
     Raises:
-        FileFormatError: a file is damaged, or is none of this dataset.
+        FileFormatError: a file is damaged, or is not of this dataset.
     """
     tables = []
     for path in files:
@@ -82,11 +121,11 @@ def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
     return joined_parts(tables)
 
 
-def _table(member: Member, molecules: Sequence[Any]) -> GraphTable:
+def _table(file: DataFile, molecules: Sequence[Any]) -> GraphTable:
     """All molecules of a part; each edge is listed in both directions, as the matrix has it."""
     atoms, bonds, edges, targets = [], [], [], []
     for number, molecule in enumerate(molecules):
-        atom_type, matrix, target = _fields(f"{member}, molecule {number}", molecule)
+        atom_type, matrix, target = _fields(f"{file}, molecule {number}", molecule)
         ends = np.nonzero(matrix)
         atoms.append(atom_type)
         bonds.append(matrix[ends])
@@ -96,17 +135,14 @@ def _table(member: Member, molecules: Sequence[Any]) -> GraphTable:
         num_nodes=np.array([len(rows) for rows in atoms]),
         num_edges=np.array([len(rows) for rows in bonds]),
         edges=np.concatenate(edges, axis=1),
-        x=as_features(f"{member}, atom_type", np.concatenate(atoms)[:, None], ATOMS),
-        edge_attr=as_features(f"{member}, bond_type", np.concatenate(bonds)[:, None], BONDS),
-        y=as_features(f"{member}, {_TARGET}", np.concatenate(targets)[:, None], Reals(1))[:, 0],
+        x=as_features(f"{file}, atom_type", np.concatenate(atoms)[:, None], ATOMS),
+        edge_attr=as_features(f"{file}, bond_type", np.concatenate(bonds)[:, None], BONDS),
+        y=as_features(f"{file}, {_TARGET}", np.concatenate(targets)[:, None], Reals(1))[:, 0],
     )
 
 
 def _fields(place: str, molecule: Any) -> tuple[Array, Array, Array]:
-    names = ("atom_type", "bond_type", _TARGET)
-    if not isinstance(molecule, dict) or any(name not in molecule for name in names):
-        raise FileFormatError(f"{place}: got {kind_of(molecule)}; expected a dict with {', '.join(names)}")
-    atom_type, matrix, target = (as_array(f"{place}, {name}", molecule[name]) for name in names)
+    atom_type, matrix, target = arrays_of(place, molecule, ("atom_type", "bond_type", _TARGET)).values()
     if atom_type.ndim != 1 or matrix.shape != (len(atom_type),) * 2 or target.size != 1:
         raise FileFormatError(
             f"{place}: atom_type has shape {atom_type.shape}, bond_type {matrix.shape}, the target {target.shape}; "
@@ -137,73 +173,18 @@ def _read_index(path: Path, count: int) -> list[int]:
     return numbers
 
 
-_INDEX_FILES = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules"
-
-
-def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """One ``.npz`` with num_nodes, num_edges, edges (M, 2), atom_type, bond_type, y and split (0, 1, 2)."""
-    (path,) = files
-    arrays = read_arrays(path, ("num_nodes", "num_edges", "edges", "atom_type", "bond_type", "y", "split"))
-    graphs, bonds = len(np.atleast_1d(arrays["num_nodes"])), len(np.atleast_1d(arrays["bond_type"]))
-    part = expect_whole(path, "split", arrays["split"], graphs)
-    if not np.isin(part, range(len(PARTS))).all():
-        raise FileFormatError(f"{path}: split holds {np.unique(part).tolist()}; expected 0 (train), 1 (val), 2 (test)")
-    return GraphTable(
-        num_nodes=expect_whole(path, "num_nodes", arrays["num_nodes"], graphs),
-        num_edges=expect_whole(path, "num_edges", arrays["num_edges"], graphs),
-        edges=expect_whole(path, "edges", arrays["edges"], bonds, 2).T,
-        x=as_features(f"{path}, atom_type", arrays["atom_type"].reshape(-1, 1), ATOMS),
-        edge_attr=as_features(f"{path}, bond_type", arrays["bond_type"].reshape(-1, 1), BONDS),
-        y=expect_real(path, "y", arrays["y"], graphs),
-        split=parts_from_codes(part),
-    )
-
-
-def _numbered(labels: Sequence[str]) -> str:
-    return ", ".join(f"{number} {label}" for number, label in enumerate(labels))
-
-
-def _card(name: str, title: str, sizes: tuple[int, int, int], paper: PaperRow, *notes: str) -> Card:
-    return Card(
-        name=name,
-        title=title,
-        description="Drug-like molecules; predict the penalised logP (constrained solubility), from the graph alone.",
-        level=Level.GRAPH,
-        task=Task.REGRESSION,
-        targets=(
-            Target(
-                "penalized-logp",
-                meaning="normalised logP − synthetic-accessibility score − penalty for cycles longer than 6",
-            ),
-        ),
-        metric=Metric.MAE,
-        split="official: train, val and test as published",
-        split_sizes=dict(zip(PARTS, sizes, strict=True)),
-        node=ATOMS,
-        edge=BONDS,
-        node_columns=(
-            f"atom type: {_numbered(ZINC_ATOM_COLUMNS[0].labels)} (a hydrogen marks a stereocentre or a charge)",
-        ),
-        edge_columns=("Kekulé bond: 1 single, 2 double, 3 triple (0 does not occur)",),
-        licence="MIT",
-        source="Benchmarking GNNs (Dwivedi et al.), from ZINC by way of Grammar/Junction-tree VAE",
-        reference="Irwin et al. 2012; Dwivedi et al. 2020, arXiv:2003.00982",
-        paper=paper,
-        molecules="zinc",
-        notes=notes,
-    )
-
-
 def _official(*, subset: bool) -> tuple[Source, ...]:
     """PyG's two forms of the official files, each in the folders where it is found."""
-    kept = "subset/processed" if subset else "full/processed"
+    processed = "subset/processed" if subset else "full/processed"
     index = tuple(f"{part}.index" for part in PARTS) if subset else ()
     pickles = tuple(f"{part}.pickle" for part in PARTS)
     return (
         Source(
             "PyG's processed files",
             read_processed,
-            places=tuple(tuple(f"{folder}{kept}/{part}.pt" for part in PARTS) for folder in ("ZINC/", "zinc/", "")),
+            places=tuple(
+                tuple(f"{folder}{processed}/{part}.pt" for part in PARTS) for folder in ("ZINC/", "zinc/", "")
+            ),
             note="these files are pickles; only tensors are read from them",
         ),
         Source(
@@ -225,27 +206,21 @@ def _official(*, subset: bool) -> tuple[Source, ...]:
     )
 
 
+def _flat_arrays(file: str, sha256: str) -> Source:
+    return Source("flat arrays", read_npz, places=((f"zinc/{file}",),), sha256={file: sha256})
+
+
 ZINC = Benchmark(
     _card("zinc", "ZINC-12k", (10_000, 1_000, 1_000), PaperRow(12_000, 23.2, 24.9)),
     (
-        Source(
-            "flat arrays",
-            read_npz,
-            places=(("zinc/zinc12k.npz",),),
-            sha256={"zinc12k.npz": "4e8532f89dc505fb7442356f5bc2a9e5c56aba5c422fb0607aa4cc8ddb9cd5e6"},
-        ),
+        _flat_arrays("zinc12k.npz", "4e8532f89dc505fb7442356f5bc2a9e5c56aba5c422fb0607aa4cc8ddb9cd5e6"),
         *_official(subset=True),
     ),
 )
 ZINC_FULL = Benchmark(
     _card("zinc-full", "ZINC-full", (220_011, 24_445, 5_000), PaperRow(249_456, 23.2, 24.9)),
     (
-        Source(
-            "flat arrays",
-            read_npz,
-            places=(("zinc/zinc_full.npz",),),
-            sha256={"zinc_full.npz": "ba8d2f5b724abd49868a35b3307dc16c7446ed6a6703e029e069fa40ab2d27f1"},
-        ),
+        _flat_arrays("zinc_full.npz", "ba8d2f5b724abd49868a35b3307dc16c7446ed6a6703e029e069fa40ab2d27f1"),
         *_official(subset=False),
     ),
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pointset.datasets.npz import DAMAGED
+from pointset.arrays import DAMAGED
 from pointset.datasets.splits.parts import EXPECTED_PARTS, PARTS, Split, check_split, part_of, parts_from_codes
 from pointset.errors import FileFormatError, SpecError, did_you_mean
 from pointset.files import replacing
