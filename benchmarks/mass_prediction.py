@@ -33,10 +33,10 @@ PROGRAM = """
 import resource, sys
 from pathlib import Path
 from pointset.cli.predict import answer_rows
-from pointset.prediction.stream import Question
+from pointset.prediction.tables import PredictionOptions
 run, table, output, workers = sys.argv[1:]
-question = Question(table, workers=None if workers == "None" else int(workers))
-answer_rows(Path(run), question, Path(output), device="cpu", overwrite=False, restart=False, quiet=True)
+options = PredictionOptions(table, workers=None if workers == "None" else int(workers))
+answer_rows(Path(run), options, Path(output), device="cpu", overwrite=False, restart=False, quiet=True)
 print(*(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 """
 

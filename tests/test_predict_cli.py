@@ -22,9 +22,7 @@ from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.graph_files import write_graph_file
-from pointset.prediction import stream
-from pointset.prediction.journal import PartFile
-from pointset.prediction.predictor import load
+from pointset.prediction import ResumableOutput, TablePrediction, load
 from pointset.training.bundle import write_bundle
 from tests.command_line import invoke
 from tests.small_benchmarks import KINDS, with_data
@@ -282,14 +280,14 @@ def whole_file() -> bytes:
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int = 3) -> None:
     """Let the work stop at its fourth chunk of 16 rows."""
-    answer, calls = stream._answer, iter(range(10_000))
+    write_chunk, calls = TablePrediction._write_chunk, iter(range(10_000))
 
     def stopping(*arguments: Any) -> None:
         if next(calls) == after:
             raise error
-        answer(*arguments)
+        write_chunk(*arguments)
 
-    monkeypatch.setattr(stream, "_answer", stopping)
+    monkeypatch.setattr(TablePrediction, "_write_chunk", stopping)
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +326,7 @@ def test_what_was_left_by_another_call_is_not_gone_on_with(monkeypatch: pytest.M
     _, warned = invoke("predict", "other", *ARGUMENTS[2:], code=1)
     assert "not the same model, columns" in warned
     _, warned = invoke("embed", *ARGUMENTS[1:], code=1)
-    assert "not the same question, columns" in warned
+    assert "not the same command, columns" in warned
     table = Path("in.csv").read_text()
     Path("in.csv").write_text(table + "120,C\n")
     _, warned = invoke(*ARGUMENTS, code=1)
@@ -374,19 +372,19 @@ def test_a_journal_that_was_left_over_at_the_end_does_not_matter() -> None:
 
 def test_an_input_that_changes_meanwhile_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     long_table()
-    answer = stream._answer
+    write_chunk = TablePrediction._write_chunk
 
     def meddling(*arguments: Any) -> None:
         os.utime("in.csv", ns=(1, 1))
-        answer(*arguments)
+        write_chunk(*arguments)
 
-    monkeypatch.setattr(stream, "_answer", meddling)
+    monkeypatch.setattr(TablePrediction, "_write_chunk", meddling)
     _, warned = invoke(*ARGUMENTS, code=1)
     assert "changed while it was read" in warned and "out.csv" not in files()
 
 
 def test_two_processes_never_write_the_same_output() -> None:
-    held = PartFile(Path("out.csv"))
+    held = ResumableOutput(Path("out.csv"))
     _, warned = invoke(*ARGUMENTS, code=1)
     assert "another process is writing out.csv" in warned
     held.close()
@@ -399,17 +397,13 @@ import os, random, sys, time
 import torch
 torch.set_num_threads(1)
 from pathlib import Path
-from pointset.prediction.predictor import load
-from pointset.prediction import stream
-from pointset.prediction.stream import Job
-from pointset.prediction.journal import PartFile
-from pointset.prediction.stream import Question
+from pointset.prediction import PredictionOptions, ResumableOutput, TablePrediction, load, tables
 
-stream._SECONDS_BETWEEN_NOTES = 0.0
-predictor, question = load("model"), Question("in.csv", batch_size=4, workers=0)
+tables._SECONDS_BETWEEN_SAVES = 0.0
+predictor, options = load("model"), PredictionOptions("in.csv", batch_size=4, workers=0)
 
 def work(output, tell):
-    job, part = Job(predictor, question), PartFile(Path(output))
+    job, part = TablePrediction(predictor, options), ResumableOutput(Path(output))
     print(output, "goes on at", job.begin(part), flush=True)
     job.run(part, tell)
     part.close()
@@ -480,7 +474,7 @@ def test_what_is_wrong_is_said_at_once() -> None:
 def test_an_output_that_is_there_is_not_replaced_unawares() -> None:
     Path("out.csv").write_text("precious")
     _, warned = invoke("predict", "model", "in.csv", "-o", "out.csv", code=1)
-    assert "out.csv is there already" in warned and "--overwrite" in warned
+    assert "out.csv exists already" in warned and "--overwrite" in warned
     assert Path("out.csv").read_text() == "precious" and files() == {"out.csv"}
     invoke("predict", "model", "in.csv", "-o", "out.csv", "--overwrite")
     assert len(rows_of("out.csv")) == 6

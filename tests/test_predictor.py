@@ -29,9 +29,8 @@ from pointset.datasets.dataset import Dataset, Provenance, TargetScale
 from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, read_zinc_molecule
 from pointset.datasets.table import GraphTable
 from pointset.errors import GraphError, MissingExtraError, PointsetError, SpecError
-from pointset.prediction import engine as batches
-from pointset.prediction.features import read_ahead, workers_for
-from pointset.prediction.predictor import Predictor, load
+from pointset.prediction import Predictor, engine, load
+from pointset.prediction.sources import read_ahead, workers_for
 from pointset.training.bundle import Bundle, write_bundle
 from tests.dying_reader import read_or_die
 from tests.small_models import CLASSES, TERMS, card_of, model_of, molecule_card
@@ -142,10 +141,10 @@ def test_small_batches_are_planned_by_memory(monkeypatch: pytest.MonkeyPatch) ->
     model = predictor_of(card_of())
     graphs = rings(4, 30, 4, 9, 30)
     wanted = model.predict(graphs)
-    monkeypatch.setattr(batches, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(engine, "_BATCH_BYTES", 1)
     assert close(model.predict(graphs), wanted)
     sizes = np.array([4, 30, 4])
-    assert batches.batches_of(sizes, sizes, batch_size=9, dim=4) == [[0], [2], [1]]
+    assert engine.batches_of(sizes, sizes, batch_size=9, dim=4) == [[0], [2], [1]]
 
 
 def test_inputs_are_not_modified_nor_is_the_generator() -> None:
@@ -411,7 +410,7 @@ def test_memory_that_runs_out_costs_one_graph(monkeypatch: pytest.MonkeyPatch, e
     monkeypatch.setattr("pointset.prediction.engine.to_points_many", failing)
     predicted = predictor_of(card_of()).predict(rings(4, 5, 9, 6, 7, 8), on_error="nan")
     assert predicted.isnan().flatten().tolist() == [False, False, True, False, False, False]
-    with pytest.raises(PointsetError, match="item 0: the memory of this machine"):
+    with pytest.raises(PointsetError, match="item 0: this machine does not have enough memory"):
         predictor_of(card_of()).predict(rings(9))
 
 
@@ -429,7 +428,7 @@ def test_an_answer_that_is_no_number_is_an_error() -> None:
     graphs = [Data(x=torch.full((3, 1), value), edge_index=torch.tensor([[0], [1]])) for value in (1.0, 3e38)]
     graphs = [Data(x=graph.x, edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3) for graph in graphs]
     assert model.predict(graphs, on_error="nan").isnan().flatten().tolist() == [False, True]
-    with pytest.raises(SpecError, match="item 1: the model's answer is not a finite number"):
+    with pytest.raises(SpecError, match="item 1: the model's output is not a finite number"):
         model.predict(graphs)
 
 

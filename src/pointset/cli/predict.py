@@ -14,9 +14,9 @@ from pointset.cli.entry import INTERRUPTED
 from pointset.text import byte_size, counted
 
 if TYPE_CHECKING:
-    from pointset.prediction.journal import PartFile, Progress
+    from pointset.prediction.journal import Progress, ResumableOutput
     from pointset.prediction.predictor import Predictor
-    from pointset.prediction.stream import Job, Question
+    from pointset.prediction.tables import PredictionOptions, TablePrediction
 
 
 # What ``pointset predict`` and ``pointset embed`` accept alike.
@@ -58,33 +58,34 @@ _ONLY_FOR = {"smiles": "TABLE", "no_header": "TABLE", "workers": "TABLE", "split
 
 def check_options(context: typer.Context, given: str) -> None:
     """Refuse options that would have no effect on this kind of input, before torch is loaded."""
-    from pointset.prediction.sources import Kind, kind_of
+    from pointset.prediction.sources import InputKind, input_kind
 
-    kind = kind_of(given)
+    kind = input_kind(given)
     for option, other in _ONLY_FOR.items():
-        if is_given(context, option) and kind is not Kind[other]:
+        if is_given(context, option) and kind is not InputKind[other]:
             raise typer.BadParameter(
-                f"--{option.replace('_', '-')} is about {Kind[other].value}, and {given} is {kind.value}; leave it out"
+                f"--{option.replace('_', '-')} is about {InputKind[other].value}, and {given} is {kind.value}; "
+                "leave it out"
             )
 
 
 def answer_rows(
-    run: Path, question: Question, output: Path, *, device: str, overwrite: bool, restart: bool, quiet: bool
+    run: Path, options: PredictionOptions, output: Path, *, device: str, overwrite: bool, restart: bool, quiet: bool
 ) -> None:
     """Answer all rows of the input into the output; what can be checked is checked before the work starts."""
-    from pointset.prediction.journal import PartFile
+    from pointset.prediction.journal import ResumableOutput
     from pointset.training.bundle_files import find_bundle
 
     start = time.monotonic()
     find_bundle(run)
     check_folder_of(output, "--output")
-    _check_other_file(question.given, output)
-    part = PartFile(output, restart=restart, overwrite=overwrite)
+    _check_other_file(options.input, output)
+    part = ResumableOutput(output, restart=restart, overwrite=overwrite)
     try:
         load_torch()
-        from pointset.prediction.stream import Job
+        from pointset.prediction.tables import TablePrediction
 
-        job = Job(_predictor(run, device), question, show=False if quiet else None)
+        job = TablePrediction(_predictor(run, device), options, show=False if quiet else None)
         done = job.begin(part)
         if not quiet:
             _say_beginning(job, done)
@@ -112,14 +113,14 @@ def _predictor(run: Path, device: str) -> Predictor:
     return predictor
 
 
-def _say_beginning(job: Job, done: int) -> None:
+def _say_beginning(job: TablePrediction, done: int) -> None:
     if done:
         say(f"Going on behind the first {counted(done, job.unit)}, which an earlier call has answered.")
     if job.renamed:
         say(f"note: the input has such columns already, so ours are named {', '.join(job.renamed)}", style="dim")
 
 
-def _run(job: Job, part: PartFile, done: int, quiet: bool) -> None:
+def _run(job: TablePrediction, part: ResumableOutput, done: int, quiet: bool) -> None:
     from pointset.progress import progress_bar
 
     total = job.source.count()
@@ -196,9 +197,9 @@ def predict(
     """
     with reported_errors():
         check_options(context, given)
-        from pointset.prediction.stream import Question
+        from pointset.prediction.tables import PredictionOptions
 
-        question = Question(
+        options = PredictionOptions(
             given,
             smiles=smiles,
             header=not no_header,
@@ -207,7 +208,7 @@ def predict(
             batch_size=batch_size,
             workers=workers,
         )
-        answer_rows(run, question, output, device=device.value, overwrite=overwrite, restart=restart, quiet=quiet)
+        answer_rows(run, options, output, device=device.value, overwrite=overwrite, restart=restart, quiet=quiet)
 
 
 # ``pointset embed``: what a trained model makes of each graph or node, as numbers.
@@ -256,9 +257,9 @@ def embed(
     """
     with reported_errors():
         check_options(context, given)
-        from pointset.prediction.stream import Question
+        from pointset.prediction.tables import PredictionOptions
 
-        question = Question(
+        options = PredictionOptions(
             given,
             embed=True,
             level=None if level is None else level.value,
@@ -269,4 +270,4 @@ def embed(
             batch_size=batch_size,
             workers=workers,
         )
-        answer_rows(run, question, output, device=device.value, overwrite=overwrite, restart=restart, quiet=quiet)
+        answer_rows(run, options, output, device=device.value, overwrite=overwrite, restart=restart, quiet=quiet)

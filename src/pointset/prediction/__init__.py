@@ -1,1 +1,28 @@
-"""From what a user has (SMILES, graphs, point sets, files of them) to predictions, row by row in constant memory."""
+"""Predicting with a trained model: in Python (:func:`load`), and from files to a table in constant memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pointset.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from pointset.prediction.evaluation import evaluate as evaluate
+    from pointset.prediction.journal import ResumableOutput as ResumableOutput
+    from pointset.prediction.predictor import Predictor as Predictor
+    from pointset.prediction.predictor import load as load
+    from pointset.prediction.tables import PredictionOptions as PredictionOptions
+    from pointset.prediction.tables import TablePrediction as TablePrediction
+
+_HOME = {
+    "load": "pointset.prediction.predictor",
+    "Predictor": "pointset.prediction.predictor",
+    "evaluate": "pointset.prediction.evaluation",
+    "PredictionOptions": "pointset.prediction.tables",
+    "TablePrediction": "pointset.prediction.tables",
+    "ResumableOutput": "pointset.prediction.journal",
+}
+__all__ = ["PredictionOptions", "Predictor", "ResumableOutput", "TablePrediction", "evaluate", "load"]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(__name__, _HOME)

@@ -1,6 +1,6 @@
 """A chunk of items → an outcome for each: the model's rows, or the error that says why not (:class:`Engine`).
 
-No item can spoil another: what fails together is tried again in halves, down to the one that is at fault.
+No item can spoil another: what fails together is tried again in halves, down to the item at fault.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.datasets.molecules.many import Unreadable
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError
+from pointset.encoders.batch import PointBatch
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
 from pointset.errors import MemoryForecastError, MissingExtraError, PointsetError, SpecError
@@ -24,55 +25,20 @@ from pointset.points.convert import to_points_many
 from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
 from pointset.points.inputs import read_graph
 from pointset.points.point_set import PointSet, PointSets
-from pointset.prediction.features import Needs, graph_of, refusal
-
-# Which graphs a model computes together: of like size, and within bounds of memory (:func:`batches_of`).
-
+from pointset.prediction.features import Needs, molecule_graph, unread_error
 
 _BATCH_BYTES = 256 * 2**20  # of a batch's activations; beyond, a larger batch is not faster
-
-
-def batches_of(num_nodes: Integers, ranks: Integers, *, batch_size: int, dim: int) -> list[list[int]]:
-    """Positions of graphs with these n and r, (G,), in batches.
-
-    Sorted by size, as graphs of one size are computed side by side. What comes together depends on the sizes only.
-    """
-    needed = forward_bytes(num_nodes, ranks, dim)
-    batches: list[list[int]] = []
-    held = 0
-    for graph in np.lexsort((ranks, num_nodes)).tolist():
-        if not batches or len(batches[-1]) == batch_size or held + needed[graph] > _BATCH_BYTES:
-            batches.append([])
-            held = 0
-        batches[-1].append(graph)
-        held += int(needed[graph])
-    return batches
-
-
-def forward_bytes(num_nodes: Integers, ranks: Integers, dim: int) -> Integers:
-    """(G,) about how much memory the activations of a graph take without training: those of one layer."""
-    return training_bytes(num_nodes, ranks, dim=dim, layers=1)
-
-
-def check_forward_fits(num_nodes: int, dim: int) -> None:
-    """Refuse a graph whose pairs of points would not fit into memory, before it is decomposed.
-
-    Raises:
-        MemoryForecastError: it would not.
-    """
-    needed = training_bytes(num_nodes, num_nodes, dim=dim, layers=1)
-    check_fits(needed, f"a graph of {num_nodes:,} nodes needs", "Predict it on a machine with more memory")
-
 
 Outcome = Tensor | PointsetError  # (k,) of a graph, (n, k) of its nodes; or why there is none
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Answer(NamedTuple):
-    """How rows come out of a batch."""
+class ModelOutput(NamedTuple):
+    """What is computed of a batch: predictions or representations."""
 
-    rows: Callable[[Any], Tensor]  # PointBatch → (G, k) or (N, k), in input order
+    rows: Callable[[PointBatch], Tensor]  # (G, k) or (N, k), in input order
+    width: int  # k
     of_nodes: bool
     dtype: torch.dtype
 
@@ -94,7 +60,7 @@ class Engine:
         self.batch_size = batch_size
         self.chunk_size = 4 * batch_size  # more graphs of one size come together
 
-    def outcomes(self, items: Sequence[Any], answer: Answer) -> list[Outcome]:
+    def outcomes(self, items: Sequence[Any], output: ModelOutput) -> list[Outcome]:
         """An outcome for each item: a graph of any accepted kind, a point set, a molecule, or an error as it is.
 
         Raises:
@@ -105,57 +71,81 @@ class Engine:
         runs: list[tuple[type, Any]] = [(Graph, self._run_graphs), (PointSet, self._run_points)]
         for kind, run in runs:
             places = [place for place, item in enumerate(prepared) if isinstance(item, kind)]
-            results = _each_or_error(partial(run, answer), [prepared[place] for place in places])
+            results = _each_or_error(partial(run, output), [prepared[place] for place in places])
             for place, outcome in zip(places, results, strict=True):
                 outcomes[place] = outcome
         return outcomes
 
     def _prepare(self, item: Any) -> Graph | PointSet | PointsetError:
         if isinstance(item, (Unreadable, MoleculeError)):
-            return refusal(item)
+            return unread_error(item)
         if isinstance(item, PointsetError):
             return item
         if isinstance(item, PointSet):
             check_forward_fits(item.num_nodes, self.dim)
             return self.needs.fit_points(item)
         if isinstance(item, Molecule):
-            item = graph_of(item)
+            item = molecule_graph(item)
         elif not isinstance(item, Graph):
             item = read_graph(item)[0]
         check_forward_fits(item.num_nodes, self.dim)
         return self.needs.fit(item)
 
-    def _run_graphs(self, answer: Answer, graphs: list[Graph]) -> list[Outcome]:
+    def _run_graphs(self, output: ModelOutput, graphs: list[Graph]) -> list[Outcome]:
         points = to_points_many(
             _flat(graphs), matrix=self.needs.matrix, workers=torch.get_num_threads(), progress=False
         )
-        return self._run_points(answer, points)
+        return self._run_points(output, points)
 
-    def _run_points(self, answer: Answer, points: Sequence[PointSet]) -> list[Outcome]:
-        num_nodes, ranks = _sizes(points)
+    def _run_points(self, output: ModelOutput, points: Sequence[PointSet]) -> list[Outcome]:
+        if isinstance(points, PointSets):
+            num_nodes, ranks = points.num_nodes, points.ranks
+        else:
+            num_nodes, ranks = np.array([one.num_nodes for one in points]), np.array([one.rank for one in points])
         batches = batches_of(num_nodes, ranks, batch_size=self.batch_size, dim=self.dim)
         loader = PointLoader(
             points, batch_sampler=batches, dtype=self.needs.dtype, generator=torch.Generator()
         )  # a generator of its own: a DataLoader draws a number from the global one
         outcomes: list[Any] = [None] * len(points)
-        for batch, members in zip(loader, batches, strict=True):
-            rows = answer.rows(batch)
-            counts = batch.num_nodes.tolist() if answer.of_nodes else [1] * len(members)
-            for member, part in zip(members, torch.split(rows, counts), strict=True):
-                outcomes[member] = _checked(part if answer.of_nodes else part[0])
+        for batch, graphs in zip(loader, batches, strict=True):
+            rows = output.rows(batch)
+            counts = batch.num_nodes.tolist() if output.of_nodes else [1] * len(graphs)
+            for graph, part in zip(graphs, torch.split(rows, counts), strict=True):
+                outcomes[graph] = _checked(part if output.of_nodes else part[0])
         return outcomes
 
 
-def _sizes(points: Sequence[PointSet]) -> tuple[Any, Any]:
-    if isinstance(points, PointSets):
-        return points.num_nodes, points.ranks
-    return np.array([one.num_nodes for one in points]), np.array([one.rank for one in points])
+def batches_of(num_nodes: Integers, ranks: Integers, *, batch_size: int, dim: int) -> list[list[int]]:
+    """Positions of graphs with these n and r, (G,), in batches of like size and bounded memory.
+
+    Sorted by size, as graphs of one size are computed side by side. The batches depend on the sizes only.
+    """
+    needed = training_bytes(num_nodes, ranks, dim=dim, layers=1)  # without training, the activations of one layer
+    batches: list[list[int]] = []
+    held = 0
+    for graph in np.lexsort((ranks, num_nodes)).tolist():
+        if not batches or len(batches[-1]) == batch_size or held + needed[graph] > _BATCH_BYTES:
+            batches.append([])
+            held = 0
+        batches[-1].append(graph)
+        held += int(needed[graph])
+    return batches
+
+
+def check_forward_fits(num_nodes: int, dim: int) -> None:
+    """Refuse a graph whose pairs of points would not fit into memory, before it is decomposed.
+
+    Raises:
+        MemoryForecastError: it would not.
+    """
+    needed = training_bytes(num_nodes, num_nodes, dim=dim, layers=1)
+    check_fits(needed, f"a graph of {num_nodes:,} nodes needs", "Predict it on a machine with more memory")
 
 
 def _checked(rows: Tensor) -> Outcome:
     if bool(torch.isfinite(rows).all()):
         return rows
-    return SpecError("the model's answer is not a finite number; the graph is far from what it was trained on")
+    return SpecError("the model's output is not a finite number; the graph is far from what it was trained on")
 
 
 def _flat(graphs: list[Graph]) -> GraphArrays:
@@ -203,7 +193,7 @@ def _each_or_error(
     except (MemoryError, RuntimeError) as raised:
         if not _is_out_of_memory(raised):
             raise
-        error = MemoryForecastError("the memory of this machine does not suffice for it; use a larger one")
+        error = MemoryForecastError("this machine does not have enough memory for it; use a larger one")
     if len(items) == 1:
         return [error]
     half = len(items) // 2

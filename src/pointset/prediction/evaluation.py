@@ -20,7 +20,7 @@ from pointset.training.data import TrainingData, load_data
 from pointset.training.loop import outputs_for
 from pointset.training.scoring import score
 
-EVERYTHING = "all"
+_ALL_PARTS = "all"
 
 
 def evaluate(
@@ -42,23 +42,23 @@ def evaluate(
 
     Returns:
         ``part``, ``graphs``, ``left_out`` (rows of own data that cannot be used), ``metric``, ``higher_is_better``,
-        ``scores`` and ``per_target``; for the test part also ``recorded``, what the run itself had noted.
+        ``scores`` and ``per_target``; for the test part also ``recorded``, the scores that the run itself recorded.
 
     Raises:
-        MissingDataError: there is no finished run, or its data is nowhere.
+        MissingDataError: there is no finished run, or its data cannot be found.
         SpecError: there is no such part, or the data has other targets.
     """
     folder = RunFolder(run_dir)
     if not folder.is_finished or not folder.has_run:
-        hint = "go on with `pointset train --resume`" if folder.has_run else "train one with `pointset train`"
+        hint = "resume it with `pointset train --resume`" if folder.has_run else "train one with `pointset train`"
         raise MissingDataError(f"there is no finished run in {folder.path}; {hint}")
-    if part not in (*PARTS, EVERYTHING):
-        known = [*PARTS, EVERYTHING]
+    if part not in (*PARTS, _ALL_PARTS):
+        known = [*PARTS, _ALL_PARTS]
         raise SpecError(f"got part {part!r}; expected one of {', '.join(known)}{did_you_mean(str(part), known)}")
     recipe = read_recipe(folder.recipe)
     if file is not None:
         recipe = changed(recipe, {"dataset.name": None, "dataset.file": str(file), "dataset.fold": None})
-        part = EVERYTHING
+        part = _ALL_PARTS
     bundle = read_bundle(folder.bundle)
     data = load_data(recipe, data_dir, progress=progress)
     _check_alike(bundle.card, data.card)
@@ -82,7 +82,7 @@ def evaluate(
 
 
 def _graphs(data: TrainingData, part: str) -> Integers:
-    graphs = np.arange(len(data.dataset)) if part == EVERYTHING else data.part(part)
+    graphs = np.arange(len(data.dataset)) if part == _ALL_PARTS else data.part(part)
     if not len(graphs):
         raise SpecError(f"{data.card.name} has no graphs in its part {part!r}; expected some to score")
     return graphs

@@ -1,20 +1,18 @@
-"""A trained model at work: ``pointset.load(path).predict([...])`` (:func:`load`, :class:`Predictor`)."""
+"""A trained model in Python: ``pointset.load(path).predict([...])`` (:func:`load`, :class:`Predictor`)."""
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pointset.datasets.card import Card, Level, Task
-from pointset.datasets.dataset import TargetScale
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.layers import Level as LevelName
@@ -24,89 +22,12 @@ from pointset.errors import GraphError, MissingExtraError, PointsetError, SpecEr
 from pointset.points.graphs import Graph
 from pointset.points.inputs import ACCEPTED
 from pointset.points.point_set import PointSet
-from pointset.prediction.engine import Answer, Engine, Outcome
-from pointset.prediction.features import molecule_reader_of, read_ahead, threads_beside, workers_for
+from pointset.prediction.engine import Engine, ModelOutput, Outcome
+from pointset.prediction.features import molecule_reader_of
+from pointset.prediction.sources import in_chunks, read_ahead, threads_beside, workers_for
 from pointset.progress import progress_bar
 from pointset.training.bundle import Bundle, read_bundle
 from pointset.training.outputs import as_predictions
-
-# What comes out of a model, as people want it: numbers in the targets' units, probabilities, representations.
-
-
-def predictions(model: PointModel, task: Task, scale: TargetScale | None) -> Answer:
-    """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
-
-    def rows(batch: PointBatch) -> Tensor:
-        with torch.inference_mode():
-            outputs: Tensor = model(batch).to("cpu", torch.float64)
-        return as_predictions(outputs if scale is None else scale.restore(outputs), task)
-
-    return Answer(rows, model.readout.level == "node", torch.float64)
-
-
-def representations(model: PointModel, level: LevelName) -> Answer:
-    """(rows, d) of the model's own type: what the last linear map sees, of each graph or each node.
-
-    At the model's own level this is :meth:`pointset.PointModel.embed`. A model of graphs has scalars of nodes too,
-    before they are pooled, and those of a model of nodes can be pooled.
-    """
-
-    def rows(batch: PointBatch) -> Tensor:
-        with torch.inference_mode():
-            points = model.read(batch)
-            scalars = [model.encode(group) for group in points.groups]  # (d, B, n)
-            if level == "graph":
-                return torch.cat([pooled(s, model.readout.pooling).mT for s in scalars])[points.graph_order].cpu()
-            return torch.cat([s.flatten(1).mT for s in scalars])[points.node_order].cpu()
-
-    return Answer(rows, level == "node", next(model.parameters()).dtype)
-
-
-# One item or many, in chunks: what :meth:`Predictor.predict` may be handed (:func:`items_of`, :func:`chunks_of`).
-
-
-Item = TypeVar("Item")
-
-
-def items_of(items: Any) -> Iterable[Any]:
-    """The items; one alone stands for a list of one, and a PyG batch for its graphs.
-
-    Raises:
-        GraphError: neither an item nor several.
-    """
-    if _is_pyg(items) and hasattr(items, "to_data_list"):  # a Batch
-        several: list[Any] = items.to_data_list()
-        return several
-    if _is_one(items):
-        return [items]
-    if isinstance(items, (bytes, dict)) or not (isinstance(items, Iterable) or hasattr(items, "__getitem__")):
-        raise GraphError(f"got {type(items).__name__}; expected SMILES, point sets or graphs, each {ACCEPTED}")
-    return items  # type: ignore[no-any-return]
-
-
-def _is_one(items: Any) -> bool:
-    """Whether it is a SMILES, a point set or a graph, and not several."""
-    if isinstance(items, (str, PointSet, Graph, Tensor)) or (hasattr(items, "is_directed") and hasattr(items, "adj")):
-        return True
-    if isinstance(items, np.ndarray):
-        return items.dtype.kind not in "OUT"  # an array of SMILES is several
-    if isinstance(items, tuple) and len(items) == 2 and isinstance(items[0], Integral):
-        return True  # (num_nodes, edges)
-    return hasattr(items, "tocoo") or _is_pyg(items)
-
-
-def _is_pyg(items: Any) -> bool:
-    """A Data or Batch; what was never imported cannot have been passed."""
-    data = sys.modules.get("torch_geometric.data")
-    return data is not None and isinstance(items, data.Data)
-
-
-def chunks_of(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Lists of so many items; the last may be shorter."""
-    rest = iter(items)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk
-
 
 OnError = Literal["raise", "nan"]
 
@@ -116,7 +37,7 @@ def load(path: str | Path) -> Predictor:
 
     Raises:
         MissingDataError: there is nothing at this path.
-        FileFormatError: it is no bundle, is damaged, was changed, or was written by a newer pointset.
+        FileFormatError: it is not a bundle, is damaged, was changed, or was written by a newer pointset.
 
     Example:
         >>> model = pointset.load("runs/solubility")  # doctest: +SKIP
@@ -130,7 +51,7 @@ class Predictor:
     """Predicts for SMILES, PyG ``Data``, networkx graphs, whatever :func:`pointset.to_points` takes, and point sets.
 
     Graphs must carry the features that the model was trained with: ``x``, ``edge_attr`` and ``pos`` as its ``card``
-    says. What the model does not use is left away. A prediction depends on its graph alone, not on the others.
+    says. What the model does not use is ignored. A prediction depends on its graph alone, not on the others.
     """
 
     def __init__(self, bundle: Bundle):
@@ -150,7 +71,7 @@ class Predictor:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What was noted of the training."""
+        """What was recorded about the training."""
         return self.bundle.about
 
     def __repr__(self) -> str:
@@ -184,7 +105,7 @@ class Predictor:
             PointsetError: an item cannot be read, or does not fit the model; the message names its position.
             MissingExtraError: SMILES need RDKit.
         """
-        return self._run(items, self.answer(), batch_size, progress, on_error, self.card.outputs)
+        return self._run(items, self.predictions(), batch_size, progress, on_error)
 
     def predict_classes(self, items: Any, *, batch_size: int = 256, progress: bool | None = None) -> list[Any]:
         """The name of the most probable class of each graph; a model of nodes gives a list of names for each graph.
@@ -225,18 +146,39 @@ class Predictor:
             progress: as for :meth:`predict`.
             on_error: as for :meth:`predict`.
         """
-        dim = self.model.readout.linear.in_features
-        return self._run(items, self.representation(level), batch_size, progress, on_error, dim)
+        return self._run(items, self.representations(level), batch_size, progress, on_error)
 
-    def answer(self) -> Answer:
-        """How predictions come out of a batch."""
-        return predictions(self.model, self.card.task, self.bundle.scale)
+    def predictions(self) -> ModelOutput:
+        """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
 
-    def representation(self, level: LevelName | None) -> Answer:
-        """How representations come out of a batch."""
+        def rows(batch: PointBatch) -> Tensor:
+            with torch.inference_mode():
+                outputs = self.model(batch).to("cpu", torch.float64)
+            return as_predictions(outputs, self.card.task, self.bundle.scale)
+
+        return ModelOutput(rows, self.card.outputs, self.model.readout.level == "node", torch.float64)
+
+    def representations(self, level: LevelName | None) -> ModelOutput:
+        """(rows, d) of the model's own type: what the last linear map sees, of each graph or each node.
+
+        At the model's own level this is :meth:`pointset.PointModel.embed`. A model of graphs has scalars of nodes too,
+        before they are pooled, and those of a model of nodes can be pooled.
+        """
         if level not in (None, "graph", "node"):
             raise SpecError(f"got level={level!r}; expected 'graph' or 'node'")
-        return representations(self.model, level or self.model.readout.level)
+        of_nodes = (level or self.model.readout.level) == "node"
+
+        def rows(batch: PointBatch) -> Tensor:
+            with torch.inference_mode():
+                points = self.model.read(batch)
+                scalars = [self.model.encode(group) for group in points.groups]  # (d, B, n)
+                if of_nodes:
+                    return torch.cat([s.flatten(1).mT for s in scalars])[points.node_order].cpu()
+                pooling = self.model.readout.pooling
+                return torch.cat([pooled(s, pooling).mT for s in scalars])[points.graph_order].cpu()
+
+        dtype = next(self.model.parameters()).dtype
+        return ModelOutput(rows, self.model.readout.linear.in_features, of_nodes, dtype)
 
     def engine(self, batch_size: int) -> Engine:
         """What runs the model on chunks of items."""
@@ -256,26 +198,24 @@ class Predictor:
         require_rdkit()
         return read
 
-    def _run(
-        self, items: Any, answer: Answer, batch_size: int, progress: bool | None, on_error: OnError, width: int
-    ) -> Any:
+    def _run(self, items: Any, output: ModelOutput, batch_size: int, progress: bool | None, on_error: OnError) -> Any:
         if on_error not in ("raise", "nan"):
             raise SpecError(f"got on_error={on_error!r}; expected 'raise' or 'nan'")
-        engine, given = self.engine(batch_size), items_of(items)
+        engine, given = self.engine(batch_size), _as_items(items)
         total = len(given) if isinstance(given, Sized) else None
         results: list[Tensor] = []
         with progress_bar("Predicting", total, show=progress) as advance:
             for chunk in self._with_molecules(given, engine.chunk_size):
-                for outcome in engine.outcomes(chunk, answer):
-                    results.append(_row(outcome, len(results), on_error, answer, width))
+                for outcome in engine.outcomes(chunk, output):
+                    results.append(_row(outcome, len(results), on_error, output))
                 advance(len(chunk))
-        if answer.of_nodes:
+        if output.of_nodes:
             return results
-        return torch.stack(results) if results else torch.empty(0, width, dtype=answer.dtype)
+        return torch.stack(results) if results else torch.empty(0, output.width, dtype=output.dtype)
 
     def _with_molecules(self, items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         """The items in chunks, with every SMILES read; many of them by other processes, while the model computes."""
-        chunks = chunks_of(items, size)
+        chunks = in_chunks(items, size)
         count = sum(isinstance(item, str) for item in items) if isinstance(items, Sequence) else 0
         workers = workers_for(count) if self.card.molecules else 0
         if not workers:
@@ -296,10 +236,43 @@ class Predictor:
             return error
 
 
-def _row(outcome: Outcome, position: int, on_error: OnError, answer: Answer, width: int) -> Tensor:
+def _row(outcome: Outcome, position: int, on_error: OnError, output: ModelOutput) -> Tensor:
     if isinstance(outcome, Tensor):
         return outcome
     if on_error == "raise":
         raise type(outcome)(f"item {position}: {outcome}") from None
-    shape = (1, width) if answer.of_nodes else (width,)
-    return torch.full(shape, torch.nan, dtype=answer.dtype)
+    shape = (1, output.width) if output.of_nodes else (output.width,)
+    return torch.full(shape, torch.nan, dtype=output.dtype)
+
+
+def _as_items(items: Any) -> Iterable[Any]:
+    """The items; one alone stands for a list of one, and a PyG batch for its graphs.
+
+    Raises:
+        GraphError: neither an item nor several.
+    """
+    if _is_pyg(items) and hasattr(items, "to_data_list"):  # a Batch
+        several: list[Any] = items.to_data_list()
+        return several
+    if _is_one(items):
+        return [items]
+    if isinstance(items, (bytes, dict)) or not (isinstance(items, Iterable) or hasattr(items, "__getitem__")):
+        raise GraphError(f"got {type(items).__name__}; expected SMILES, point sets or graphs, each {ACCEPTED}")
+    return items  # type: ignore[no-any-return]
+
+
+def _is_one(items: Any) -> bool:
+    """Whether it is a SMILES, a point set or a graph, and not several."""
+    if isinstance(items, (str, PointSet, Graph, Tensor)) or (hasattr(items, "is_directed") and hasattr(items, "adj")):
+        return True
+    if isinstance(items, np.ndarray):
+        return items.dtype.kind not in "OUT"  # an array of SMILES is several
+    if isinstance(items, tuple) and len(items) == 2 and isinstance(items[0], Integral):
+        return True  # (num_nodes, edges)
+    return hasattr(items, "tocoo") or _is_pyg(items)
+
+
+def _is_pyg(items: Any) -> bool:
+    """A Data or Batch; what was never imported cannot have been passed."""
+    data = sys.modules.get("torch_geometric.data")
+    return data is not None and isinstance(items, data.Data)

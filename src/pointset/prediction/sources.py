@@ -1,76 +1,57 @@
-"""Where rows come from: :class:`Source`, and which kind an INPUT on the command line is (:func:`kind_of`)."""
+"""Inputs of a prediction: tables of SMILES, graph files and datasets (:class:`Source`), and SMILES read ahead.
+
+Light to import (no torch).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from enum import Enum
+from functools import partial
+from multiprocessing import current_process, get_context
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pointset.arrays import Integers
 from pointset.datasets.cache import file_digest
-from pointset.datasets.dataset import Dataset
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.loading import names
+from pointset.datasets.molecules.many import Unreadable, end_at_ctrl_c, main_left_alone, read_chunk
+from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.targets import is_missing
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
-from pointset.prediction.features import Needs
+from pointset.machine import cores
 from pointset.specs import Spec
 
+if TYPE_CHECKING:
+    from pointset.datasets.dataset import Dataset
+    from pointset.prediction.features import Needs
 
-class Entry(NamedTuple):
-    """One row of the input."""
-
-    place: str  # for people: "line 7", "graph 3"
-    cells: Sequence[str]  # what the output keeps of it
-    item: Any = None  # a SMILES, or anything that a predictor takes
-    problem: str | None = None  # why there is no item
+Item = TypeVar("Item")
+_MOST_HASHED = 2**30  # bytes; hashing a larger file would take seconds, so its size and time must do
 
 
-class Source(Protocol):
-    """Rows in a fixed order."""
-
-    @property
-    def unit(self) -> str:
-        """What is counted: ``"row"`` or ``"graph"``."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of the cells."""
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What tells this input from others, in plain values."""
-
-    @property
-    def has_smiles(self) -> bool:
-        """Whether its items are SMILES."""
-
-    def entries(self) -> Iterator[Entry]:
-        """All rows from the beginning."""
-
-    def count(self) -> int | None:
-        """How many there are, about, where that is known quickly."""
-
-    def check_unchanged(self) -> None:
-        """Raise where the input is not what it was at the beginning."""
-
-
-class Kind(Enum):
-    """What an INPUT is; the value is how messages call it."""
+class InputKind(Enum):
+    """What an INPUT on the command line is; the value is what messages call it."""
 
     TABLE = "a table of SMILES"
     GRAPHS = "graph files"
     DATASET = "the name of a dataset"
 
 
-def kind_of(given: str) -> Kind:
+def input_kind(given: str) -> InputKind:
     """By name and header.
 
     Raises:
@@ -78,57 +59,82 @@ def kind_of(given: str) -> Kind:
         FileFormatError: a file of a kind that is not read.
     """
     if given in names():
-        return Kind.DATASET
+        return InputKind.DATASET
     path = Path(given)
     if not path.exists():
         raise MissingDataError(
             f"there is no file, folder or dataset {given!r}; expected a table of SMILES, graph files, or a name that "
             f"`pointset datasets` lists{did_you_mean(given, list(names()))}"
         )
-    return Kind.TABLE if holds_molecules(path) else Kind.GRAPHS
+    return InputKind.TABLE if holds_molecules(path) else InputKind.GRAPHS
 
 
-# What tells one input file from another, so that a prediction goes on only with the same (:func:`identity_of`).
+class InputRow(NamedTuple):
+    """One row of the input."""
+
+    place: str  # for people: "line 7", "graph 3"
+    cells: Sequence[str]  # what the output repeats of it
+    item: Any = None  # a SMILES, or anything that a predictor takes
+    problem: str | None = None  # why there is no item
 
 
-_MOST_READ = 2**30  # bytes; the digest of a larger file would take seconds, and size and time must do
+class Source(ABC):
+    """Rows in a fixed order.
+
+    Args:
+        path: the file or folder that they are read from, if any.
+    """
+
+    unit = "graph"  # what is counted; of tables "row"
+    has_smiles = False  # whether its items are SMILES
+    columns: Sequence[str] = ("graph",)  # names of the cells
+    identity: Mapping[str, Any]  # what distinguishes this input from others, in plain values
+
+    def __init__(self, path: Path | None = None):
+        self.path = path
+        if path is not None:
+            self._stamps = _stamps(path)
+            self.identity = _identity(path)
+
+    @abstractmethod
+    def rows(self) -> Iterator[InputRow]:
+        """All rows from the beginning."""
+
+    def count(self) -> int | None:
+        """How many there are, approximately, where that is known quickly."""
+        return None
+
+    def check_unchanged(self) -> None:
+        """Raise if the file was written to since the beginning."""
+        if self.path is not None and _stamps(self.path) != self._stamps:
+            raise FileFormatError(f"{self.path} changed while it was read; begin again with --restart")
 
 
-def identity_of(path: Path) -> dict[str, Any]:
-    """A file by its content, or by size and time where it is large; a folder by names, sizes and times."""
-    if path.is_dir():
-        listed = sorted((file.name, *_stamp(file)) for file in path.iterdir() if file.is_file())
-        return {"folder": hashlib.sha256(repr(listed).encode()).hexdigest()}
-    if path.stat().st_size <= _MOST_READ:
-        return {"sha256": file_digest(path)}
-    return {"size and time": list(_stamp(path))}
-
-
-def stamp_of(path: Path) -> list[Any]:
-    """Changes when somebody writes to the file or folder."""
+def _stamps(path: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of the file, or of each file in the folder."""
     files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
-    return [(file.name, *_stamp(file)) for file in files]
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
-def _stamp(file: Path) -> tuple[int, int]:
-    about = file.stat()
-    return about.st_size, about.st_mtime_ns
+def _identity(path: Path) -> dict[str, Any]:
+    """A file by its content, or by size and time if it is large; a folder by names, sizes and times."""
+    if path.is_dir():
+        return {"folder": hashlib.sha256(repr(_stamps(path)).encode()).hexdigest()}
+    ((_, size, time),) = _stamps(path)
+    return {"sha256": file_digest(path)} if size <= _MOST_HASHED else {"size and time": [size, time]}
 
 
-# Rows of a table of SMILES (:class:`TableSource`).
-
-
-class TableSource:
-    """A CSV, TSV or .smi file, also packed with gzip, one row after the other in constant memory.
+class TableSource(Source):
+    """A CSV, TSV or .smi file, also compressed with gzip, one row after the other in constant memory.
 
     Args:
         path: the file.
-        smiles: the column of SMILES, by name or number; by default the one that is named so.
+        smiles: the column of SMILES, by name or number; by default recognised by its name.
         header: whether the first line names the columns.
 
     Raises:
         MissingDataError: there is no such file.
-        FileFormatError: it is no table of text.
+        FileFormatError: it is not a table of text.
         SpecError: there is no such column.
     """
 
@@ -139,11 +145,11 @@ class TableSource:
         self.file = CsvFile(path, header=header)
         self.smiles = smiles_column(self.file, self._column(smiles))
         self.columns = self._names()
-        self._stamp = stamp_of(path)
-        self.identity = identity_of(path) | {"smiles": self.smiles, "header": self.file.has_header}
+        super().__init__(path)
+        self.identity = {**self.identity, "smiles": self.smiles, "header": self.file.has_header}
 
     def _column(self, chosen: str | None) -> Column | None:
-        """A whole number that is no column's name is the number of a column."""
+        """A whole number that is not the name of a column is the number of a column."""
         by_number = chosen is not None and chosen not in self.file.header and re.fullmatch("[0-9]{1,9}", chosen)
         return int(chosen) if chosen is not None and by_number else chosen
 
@@ -155,12 +161,12 @@ class TableSource:
                 names[1] = "name"
         return names
 
-    def entries(self) -> Iterator[Entry]:
-        """All rows; where one cannot be read its cells are kept as far as they fit."""
+    def rows(self) -> Iterator[InputRow]:
+        """All rows; one that cannot be read keeps its cells as far as they fit."""
         for row in self.file.rows():
             problem = row.problem or self._problem(row)
             item = None if problem else row.cells[self.smiles].strip()
-            yield Entry(f"line {row.line}", self._fitted(row.cells), item, problem)
+            yield InputRow(f"line {row.line}", self._fitted(row.cells), item, problem)
 
     def _problem(self, row: Row) -> str | None:
         text = row.cells[self.smiles]
@@ -175,7 +181,7 @@ class TableSource:
         return cells if len(cells) == width else [*cells[:width], *[""] * (width - len(cells))]
 
     def count(self) -> int | None:
-        """Lines of a plain file, which cells of several lines make too many; None for a packed one."""
+        """Lines of a plain file, too many where cells hold several lines; None for a compressed one."""
         lines = 0
         with self.file.path.open("rb") as file:
             if file.read(2) == b"\x1f\x8b":
@@ -185,63 +191,38 @@ class TableSource:
                 lines += block.count(b"\n")
         return max(lines - self.file.has_header, 1)
 
-    def check_unchanged(self) -> None:
-        """Raise where the file was written to."""
-        if stamp_of(self.file.path) != self._stamp:
-            raise FileFormatError(f"{self.file.path} changed while it was read; begin again with --restart")
 
-
-# Graphs of files, and of datasets by name (:class:`FileSource`, :class:`DatasetSource`).
-
-
-class FileSource:
+class GraphFileSource(Source):
     """All graphs of a file or of a folder of files, of every format that ``pointset convert`` reads."""
 
-    unit = "graph"
-    has_smiles = False
-    columns = ("graph",)
+    path: Path
 
-    def __init__(self, path: Path):
-        self.path = path
-        self._stamp = stamp_of(path)
-        self.identity = identity_of(path)
-
-    def entries(self) -> Iterator[Entry]:
+    def rows(self) -> Iterator[InputRow]:
         """All graphs with their names."""
         for record in read_graph_file(self.path):
-            yield Entry(record.name, [record.name], record.graph, record.problem)
-
-    def count(self) -> int | None:
-        """Not known before they are read."""
-        return None
-
-    def check_unchanged(self) -> None:
-        """Raise where a file was written to."""
-        if stamp_of(self.path) != self._stamp:
-            raise FileFormatError(f"{self.path} changed while it was read; begin again with --restart")
+            yield InputRow(record.name, [record.name], record.graph, record.problem)
 
 
-class DatasetSource:
+class DatasetSource(Source):
     """The graphs of a dataset, or of one part of its split.
 
     Args:
         dataset: the dataset.
         part: ``"train"``, ``"val"`` or ``"test"``; by default all graphs.
-        needs: of the model, which must be for such features.
+        needs: what the model takes of a graph; the dataset's features must be of the same kind.
 
     Raises:
         SpecError: there is no such part, or the features are of another kind.
     """
 
-    unit = "graph"
-    has_smiles = False
-
     def __init__(self, dataset: Dataset, part: str | None, needs: Needs):
+        super().__init__()
         _check_specs(dataset, needs)
         self.dataset, self._graphs = dataset, _indices(dataset, part)
-        self.columns = ("graph",) if dataset.smiles is None else ("graph", "smiles")
+        if dataset.smiles is not None:
+            self.columns = ("graph", "smiles")
         about = dataset.provenance
-        self.identity: dict[str, Any] = {
+        self.identity = {
             "dataset": dataset.card.name,
             "part": part,
             "source": about.source,
@@ -249,19 +230,16 @@ class DatasetSource:
             "graphs": len(self._graphs),
         }
 
-    def entries(self) -> Iterator[Entry]:
+    def rows(self) -> Iterator[InputRow]:
         """All graphs with their numbers in the dataset."""
         smiles = self.dataset.smiles
         for graph in self._graphs.tolist():
             cells = [str(graph)] if smiles is None else [str(graph), smiles[graph]]
-            yield Entry(f"graph {graph}", cells, self.dataset.arrays[graph])
+            yield InputRow(f"graph {graph}", cells, self.dataset.arrays[graph])
 
     def count(self) -> int | None:
         """The number of graphs."""
         return len(self._graphs)
-
-    def check_unchanged(self) -> None:
-        """A dataset is in memory."""
 
 
 def _indices(dataset: Dataset, part: str | None) -> Integers:
@@ -278,13 +256,131 @@ def _indices(dataset: Dataset, part: str | None) -> Integers:
 
 def _check_specs(dataset: Dataset, needs: Needs) -> None:
     """Before any work: features of another kind would fail on every graph."""
+
+    def kind(spec: Spec) -> tuple[type, int]:
+        return type(spec), 0 if spec is None else spec.width
+
     card = dataset.card
     for name, has, wants in (("node", card.node, needs.node), ("edge", card.edge, needs.edge)):
-        if wants is not None and _kind(has) != _kind(wants):
+        if wants is not None and kind(has) != kind(wants):
             raise SpecError(f"the model was made for {name} features {wants}, and {card.name} has {has}")
     if needs.positions and not card.positions:
         raise SpecError(f"the model needs positions in space, and {card.name} has none")
 
 
-def _kind(spec: Spec) -> tuple[type, int]:
-    return type(spec), 0 if spec is None else spec.width
+# --- SMILES, read by other processes while the model computes
+
+
+Read = list[Any]  # Molecule or Unreadable for each SMILES
+_PIECE = 64  # SMILES handed to a process at a time
+_AHEAD = 2  # chunks read beyond the one that is being predicted
+_WORTH_A_PROCESS = 4_000  # SMILES; starting a process takes a second
+_DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
+
+
+def in_chunks(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Lists of ``size`` items; the last may be shorter."""
+    rest = iter(items)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+def workers_for(count: int) -> int:
+    """Processes worth starting for so many SMILES; 0 where this process reads them as fast."""
+    if current_process().daemon:  # a worker of another pool, which may not start processes of its own
+        return 0
+    return min(max(cores() // 2, 1), count // _WORTH_A_PROCESS)  # half of the cores are for the model
+
+
+@contextmanager
+def threads_beside(workers: int) -> Iterator[None]:
+    """Leave cores to the workers: with more threads and processes than cores, all of them are slower."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, min(before, cores() - workers)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def read_ahead(
+    chunks: Iterable[tuple[Any, Sequence[str]]], read: ReadMolecule, workers: int
+) -> Iterator[tuple[Any, Read]]:
+    """For each (label, SMILES) the label and what was read, in order.
+
+    One pool serves all chunks. A process that dies over a molecule costs that molecule, not the others.
+
+    Args:
+        chunks: taken a few ahead only, so that memory does not grow with their number.
+        read: a function that can be pickled.
+        workers: processes; 0 reads here, when a chunk is asked for.
+    """
+    if workers == 0:
+        yield from ((label, read_chunk(read, smiles)) for label, smiles in chunks)
+        return
+    pool = _Pool(read, workers)
+    waiting: deque[tuple[Any, list[_Piece]]] = deque()
+    try:
+        for label, smiles in chunks:
+            waiting.append((label, [_Piece(pool, piece) for piece in in_chunks(smiles, _PIECE)]))
+            if len(waiting) > _AHEAD:
+                yield _first_read(waiting)
+        while waiting:
+            yield _first_read(waiting)
+    finally:
+        pool.close()
+
+
+def _first_read(waiting: deque[tuple[Any, list[_Piece]]]) -> tuple[Any, Read]:
+    label, pieces = waiting.popleft()
+    return label, [molecule for piece in pieces for molecule in piece.result()]
+
+
+class _Pool:
+    """Processes that are started again when one of them died."""
+
+    def __init__(self, read: ReadMolecule, workers: int):
+        self._read, self._workers = partial(read_chunk, read), workers
+        self._processes = self._started()
+
+    def _started(self) -> ProcessPoolExecutor:
+        # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
+        return ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=end_at_ctrl_c)
+
+    def submit(self, smiles: Sequence[str]) -> Future[Read]:
+        try:
+            with main_left_alone():  # a process is started when the first SMILES come
+                return self._processes.submit(self._read, smiles)
+        except BrokenProcessPool:
+            self.restart()
+            with main_left_alone():
+                return self._processes.submit(self._read, smiles)
+
+    def restart(self) -> None:
+        self._processes.shutdown(wait=False, cancel_futures=True)
+        self._processes = self._started()
+
+    def close(self) -> None:
+        self._processes.shutdown(wait=True, cancel_futures=True)
+
+
+class _Piece:
+    """A few SMILES on their way through the pool."""
+
+    def __init__(self, pool: _Pool, smiles: Sequence[str]):
+        self._pool, self._smiles, self._running = pool, smiles, pool.submit(smiles)
+
+    def result(self) -> Read:
+        try:
+            return self._running.result()
+        except BrokenProcessPool:  # a molecule did it: perhaps one of these, perhaps one of another piece
+            return [molecule for text in self._smiles for molecule in self._read_alone(text)]
+
+    def _read_alone(self, text: str) -> Read:
+        try:
+            return self._pool.submit([text]).result()
+        except BrokenProcessPool:
+            self._pool.restart()
+            return [Unreadable(_DIED)]

@@ -22,10 +22,10 @@ from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
 from pointset.points.matrices import matrix_named
 from pointset.prediction.engine import check_forward_fits
-from pointset.prediction.features import Needs, graph_of, refusal
+from pointset.prediction.features import Needs, molecule_graph, unread_error
 from pointset.prediction.predictor import Predictor, load
-from pointset.prediction.sources import DatasetSource, Entry, Source
-from pointset.prediction.stream import Job, Question
+from pointset.prediction.sources import DatasetSource, InputRow, Source
+from pointset.prediction.tables import PredictionOptions, TablePrediction
 from pointset.progress import progress_bar, track
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
@@ -118,7 +118,7 @@ class DrawnGraphs:
 
 def graphs_of_data(
     predictor: Predictor,
-    question: Question,
+    options: PredictionOptions,
     *,
     limit: int,
     seed: int,
@@ -129,8 +129,8 @@ def graphs_of_data(
     Raises:
         PointsetError: the input cannot be read, or none of its rows drawn.
     """
-    job = Job(predictor, question, show=progress)
-    return _drawn(predictor, job.source, question.given, limit, seed, progress)
+    source = TablePrediction(predictor, options, show=progress).source
+    return _drawn(predictor, source, options.input, limit, seed, progress)
 
 
 def graphs_of_run(
@@ -165,7 +165,7 @@ def _needs(predictor: Predictor) -> Needs:
 def _drawn(
     predictor: Predictor, source: Source, data: str, limit: int, seed: int, progress: bool | None
 ) -> DrawnGraphs:
-    rows = track(source.entries(), "Reading", source.count(), show=progress)
+    rows = track(source.rows(), "Reading", source.count(), show=progress)
     entries, available = _sample(rows, limit, seed)
     drawn = DrawnGraphs(data, source.unit, available)
     read = predictor.molecule_reader() if source.has_smiles else None
@@ -187,10 +187,10 @@ def _drawn(
     return drawn
 
 
-def _sample(entries: Iterable[Entry], limit: int, seed: int) -> tuple[list[Entry], int]:
+def _sample(entries: Iterable[InputRow], limit: int, seed: int) -> tuple[list[InputRow], int]:
     """``limit`` of them, each set equally likely, in their order; and how many there are (reservoir sampling)."""
     generator = random.Random(seed)  # noqa: S311 no secret
-    kept: list[tuple[int, Entry]] = []
+    kept: list[tuple[int, InputRow]] = []
     count = 0
     for count, entry in enumerate(entries, start=1):
         if len(kept) < limit:
@@ -200,7 +200,7 @@ def _sample(entries: Iterable[Entry], limit: int, seed: int) -> tuple[list[Entry
     return [entry for _, entry in sorted(kept, key=itemgetter(0))], count
 
 
-def _prepared(predictor: Predictor, entry: Entry, item: Any) -> Graph:
+def _prepared(predictor: Predictor, entry: InputRow, item: Any) -> Graph:
     """The graph with the features that the model takes.
 
     Raises:
@@ -209,8 +209,10 @@ def _prepared(predictor: Predictor, entry: Entry, item: Any) -> Graph:
     if entry.problem is not None:
         raise SpecError(entry.problem)
     if isinstance(item, Unreadable):
-        raise refusal(item)
-    graph = graph_of(item) if isinstance(item, Molecule) else item if isinstance(item, Graph) else read_graph(item)[0]
+        raise unread_error(item)
+    graph = (
+        molecule_graph(item) if isinstance(item, Molecule) else item if isinstance(item, Graph) else read_graph(item)[0]
+    )
     check_forward_fits(graph.num_nodes, predictor.model.readout.linear.in_features)
     needs = _needs(predictor)
     arrays = read_graph(needs.fit(graph))
@@ -218,7 +220,7 @@ def _prepared(predictor: Predictor, entry: Entry, item: Any) -> Graph:
     return arrays[0]
 
 
-def _smiles(source: Source, entry: Entry) -> str | None:
+def _smiles(source: Source, entry: InputRow) -> str | None:
     if isinstance(entry.item, str):
         return entry.item
     return dict(zip(source.columns, entry.cells, strict=True)).get("smiles")
@@ -266,8 +268,8 @@ def check_run(
     if data is None:
         drawn = graphs_of_run(predictor, Path(run), data_dir=data_dir, limit=limit, seed=seed, progress=progress)
     else:
-        question = Question(data, smiles=smiles, data_dir=data_dir, workers=0)
-        drawn = graphs_of_data(predictor, question, limit=limit, seed=seed, progress=progress)
+        options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
+        drawn = graphs_of_data(predictor, options, limit=limit, seed=seed, progress=progress)
     checks = certify(predictor.model, drawn.graphs, seed=seed, repeats=repeats, allowed=allowed, progress=progress)
     found = {
         "invariant": all(check.passed for check in checks),
@@ -304,8 +306,7 @@ def _worst(worst: Change, differences: list[float], predictor: Predictor, drawn:
     """The graph with the largest change, and what ``pointset predict`` would say of it before and after."""
     card, graph = predictor.card, drawn.graphs[worst.graph]
     rows = torch.stack([worst.before, worst.after]).to("cpu", torch.float64)
-    scale = predictor.bundle.scale
-    before, after = as_predictions(rows if scale is None else scale.restore(rows), card.task)[:, worst.column].tolist()
+    before, after = as_predictions(rows, card.task, predictor.bundle.scale)[:, worst.column].tolist()
     return {
         "graph": drawn.names[worst.graph],
         "smiles": drawn.smiles[worst.graph],

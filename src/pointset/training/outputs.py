@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.dataset import TargetScale
 from pointset.encoders.model import PointModel, has_coordinates
 from pointset.files import replacing
 from pointset.specs import Categories
@@ -29,10 +30,10 @@ _LARGEST_DRAWN = 400
 _DIGITS = 6
 
 
-def as_predictions(outputs: Tensor, task: Task) -> Tensor:
-    """(rows, k) → (rows, k): numbers stay, logits become probabilities."""
+def as_predictions(outputs: Tensor, task: Task, scale: TargetScale | None = None) -> Tensor:
+    """(rows, k) of a model → (rows, k): numbers, scaled back to the targets' units, or probabilities of logits."""
     if task is Task.REGRESSION:
-        return outputs
+        return outputs if scale is None else scale.restore(outputs)
     return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
 
 

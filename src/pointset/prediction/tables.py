@@ -1,0 +1,248 @@
+"""One prediction from an input to a table of predictions, in constant memory (:class:`TablePrediction`).
+
+Rows come from a :class:`~pointset.prediction.sources.Source`, their SMILES are read ahead by other processes, an
+:class:`~pointset.prediction.engine.Engine` fits their features and runs the model, :class:`OutputColumns` formats what
+comes out, and a :class:`~pointset.prediction.journal.ResumableOutput` keeps it. Light to import (no torch).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pointset.datasets.card import Card, Task
+from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule
+from pointset.errors import FileFormatError, GraphError, PointsetError, SpecError
+from pointset.prediction.journal import Progress, ResumableOutput
+from pointset.prediction.sources import (
+    DatasetSource,
+    GraphFileSource,
+    InputKind,
+    InputRow,
+    Source,
+    TableSource,
+    in_chunks,
+    input_kind,
+    read_ahead,
+    threads_beside,
+    workers_for,
+)
+from pointset.progress import Advance
+
+if TYPE_CHECKING:
+    from pointset.prediction.engine import ModelOutput, Outcome
+    from pointset.prediction.features import Needs
+    from pointset.prediction.predictor import Predictor
+
+_SECONDS_BETWEEN_SAVES = 1.0
+_MOST_NAMED = 5  # bad rows that the summary names
+_BYTES_OF_A_ROW = 20  # of a compressed table, whose lines are not counted: enough to recognise a long one
+_ROWS_OF_A_CONFORMER = 50  # SMILES that are read in the time that one conformer takes
+_OK = "ok"
+
+
+@dataclass(frozen=True)
+class PredictionOptions:
+    """An input, and what to compute for each of its rows."""
+
+    input: str  # a table, graph files, or the name of a dataset
+    embed: bool = False  # representations instead of predictions
+    level: Literal["graph", "node"] | None = None  # of representations; by default the model's own
+    smiles: str | None = None  # the column, by name or number
+    header: bool = True  # whether the first line of a table names its columns
+    part: str | None = None  # of a dataset's split
+    data_dir: Path | None = None
+    batch_size: int = 256
+    workers: int | None = None  # processes that read SMILES
+
+
+class TablePrediction:
+    """A model, an input and what is to be written; everything is checked before any work starts.
+
+    Args:
+        predictor: the model.
+        options: the input, and what to compute.
+        show: whether to show progress bars while a dataset is read; by default where there is a terminal.
+
+    Raises:
+        PointsetError: the input cannot be read, or does not fit the model.
+    """
+
+    def __init__(self, predictor: Predictor, options: PredictionOptions, *, show: bool | None = None):
+        self._engine = predictor.engine(options.batch_size)
+        self.source = _open_source(options, self._engine.needs, show)
+        self._read = predictor.molecule_reader() if self.source.has_smiles else None
+        self._output = predictor.representations(options.level) if options.embed else predictor.predictions()
+        self._columns = OutputColumns.of(self._output, None if options.embed else predictor.card, self.source)
+        self._workers = _worker_count(self.source, self._read, options.workers)
+        self._identity: dict[str, Any] = {
+            "model": predictor.bundle.sha256,
+            "input": self.source.identity,
+            "question": "representations" if options.embed else "predictions",
+            "batch size": options.batch_size,
+        }
+
+    @property
+    def unit(self) -> str:
+        """What is counted: ``"row"`` or ``"graph"``."""
+        return self.source.unit
+
+    @property
+    def renamed(self) -> list[str]:
+        """Columns of the output that have another name than usual, which a column of the input has already."""
+        return [name for name in self._columns.added if name not in self._columns.usual]
+
+    def begin(self, output: ResumableOutput) -> int:
+        """Open the output; returns how many rows an earlier call has finished."""
+        output.begin(self._identity, self._columns.header)
+        return output.progress.entries
+
+    def run(self, output: ResumableOutput, advance: Advance) -> None:
+        """Compute and write all rows that are left, then put the output in its place.
+
+        Chunks begin at the same rows whether or not a run was interrupted, as only whole chunks are saved: the output
+        is the same, byte for byte.
+
+        Raises:
+            FileFormatError: there are no rows, or the input changed.
+        """
+        rows = itertools.islice(self.source.rows(), output.progress.entries, None)
+        saved = time.monotonic()
+        try:
+            with threads_beside(self._workers):
+                for chunk, items in self._with_molecules(in_chunks(rows, self._engine.chunk_size)):
+                    self._write_chunk(chunk, items, output)
+                    advance(len(chunk))
+                    if time.monotonic() - saved >= _SECONDS_BETWEEN_SAVES:
+                        output.save()
+                        saved = time.monotonic()
+        except BaseException:
+            if output.progress.entries:  # whatever stopped it, the rows so far stay
+                with contextlib.suppress(OSError):
+                    output.save()
+            raise
+        if not output.progress.entries:
+            raise FileFormatError(f"the input has no {self.unit}s; expected at least one")
+        self.source.check_unchanged()
+        output.finish()
+
+    def _with_molecules(
+        self, chunks: Iterator[Sequence[InputRow]]
+    ) -> Iterator[tuple[Sequence[InputRow], Sequence[Any]]]:
+        """Each chunk with its items; a SMILES comes as the molecule that was read, or as the reason why not."""
+        if self._read is None:
+            yield from ((chunk, [row.item for row in chunk]) for chunk in chunks)
+            return
+        labelled = ((chunk, [row.item for row in chunk if row.problem is None]) for chunk in chunks)
+        for chunk, molecules in read_ahead(labelled, self._read, self._workers):
+            rest = iter(molecules)
+            yield chunk, [next(rest) if row.problem is None else None for row in chunk]
+
+    def _write_chunk(self, chunk: Sequence[InputRow], items: Sequence[Any], output: ResumableOutput) -> None:
+        given = [
+            item if row.problem is None else GraphError(row.problem) for row, item in zip(chunk, items, strict=True)
+        ]
+        written: list[list[str]] = []
+        bad: list[str] = []
+        for row, item, outcome in zip(chunk, items, self._engine.outcomes(given, self._output), strict=True):
+            written += self._columns.cells(row, item, outcome)
+            if isinstance(outcome, PointsetError):
+                bad.append(f"{row.place}: {written[-1][-1]}")
+        before = output.progress
+        after = Progress(
+            entries=before.entries + len(chunk),
+            ok=before.ok + len(chunk) - len(bad),
+            not_ok=before.not_ok + len(bad),
+            bad=(*before.bad, *bad)[:_MOST_NAMED],
+        )
+        output.append(written, after)
+
+
+def _open_source(options: PredictionOptions, needs: Needs, show: bool | None) -> Source:
+    kind, path = input_kind(options.input), Path(options.input)
+    if kind is InputKind.TABLE:
+        return TableSource(path, options.smiles, header=options.header)
+    if kind is InputKind.GRAPHS:
+        return GraphFileSource(path)
+    from pointset.datasets.loading import load
+
+    return DatasetSource(load(options.input, options.data_dir, progress=show), options.part, needs)
+
+
+def _worker_count(source: Source, read: ReadMolecule | None, wanted: int | None) -> int:
+    if wanted is not None:
+        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
+            raise SpecError(f"got workers={wanted!r}; expected a whole number, 0 for none")
+        return wanted
+    if not isinstance(source, TableSource):
+        return 0
+    lines = source.count()
+    count = source.file.path.stat().st_size // _BYTES_OF_A_ROW if lines is None else lines
+    slow = isinstance(read, MoleculeReader) and read.conformer_seed is not None
+    return workers_for(count * _ROWS_OF_A_CONFORMER if slow else count)
+
+
+@dataclass(frozen=True)
+class OutputColumns:
+    """The input's columns, then where it applies the node, what was computed, and the status."""
+
+    input: Sequence[str]
+    computed: Sequence[str]
+    classes: Sequence[str]  # a multi-class prediction begins with the name of the class
+    of_nodes: bool
+    of_atoms: bool  # nodes are atoms of a SMILES: say in which writing they are counted
+
+    @classmethod
+    def of(cls, output: ModelOutput, card: Card | None, source: Source) -> OutputColumns:
+        """``predicted_<target>``, and ``probability_<class>`` of classes; of representations (no card) ``e0``, …"""
+        classes = card.classes if card is not None and card.task is Task.MULTI_CLASS else ()
+        if card is None:
+            computed = [f"e{channel}" for channel in range(output.width)]
+        else:
+            computed = [f"predicted_{name}" for name in card.target_names[: 1 if classes else None]]
+        computed += [f"probability_{name}" for name in classes]
+        return cls(source.columns, computed, classes, output.of_nodes, source.has_smiles and output.of_nodes)
+
+    @property
+    def usual(self) -> list[str]:
+        """Names of the columns that are added."""
+        return [*["read_as"] * self.of_atoms, *["node"] * self.of_nodes, *self.computed, "status"]
+
+    @property
+    def added(self) -> list[str]:
+        """The same; a name that the input has too gets a number."""
+        return [self._free(name) for name in self.usual]
+
+    @property
+    def header(self) -> list[str]:
+        """All names."""
+        return [*self.input, *self.added]
+
+    def _free(self, name: str) -> str:
+        taken = {*self.input} | ({*self.usual} - {name} if name in self.input else set())
+        candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+        return next(candidate for candidate in candidates if candidate not in taken)
+
+    def cells(self, row: InputRow, item: Any, outcome: Outcome) -> Iterator[list[str]]:
+        """The output of a row: one line, or one for each node; one with only its status where nothing was computed.
+
+        Args:
+            row: of the input.
+            item: what it was read as.
+            outcome: what was computed.
+        """
+        atoms = [str(getattr(item, "smiles", ""))] * self.of_atoms
+        if isinstance(outcome, PointsetError):
+            empty = [""] * (self.of_nodes + len(self.computed))
+            yield [*row.cells, *atoms, *empty, " ".join(str(outcome).split())]
+            return
+        lines: list[list[float]] = (outcome if self.of_nodes else outcome.unsqueeze(0)).tolist()
+        for node, numbers in enumerate(lines):
+            chosen = [self.classes[max(range(len(numbers)), key=numbers.__getitem__)]] if self.classes else []
+            values = (f"{number:.9g}" for number in numbers)
+            yield [*row.cells, *atoms, *[str(node)] * self.of_nodes, *chosen, *values, _OK]
