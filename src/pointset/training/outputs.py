@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,7 +20,9 @@ from pointset.datasets.dataset import TargetScale
 from pointset.encoders.model import PointModel, has_coordinates
 from pointset.files import replacing
 from pointset.specs import Categories
-from pointset.training.data import TrainingData
+
+if TYPE_CHECKING:  # loading a model takes as_predictions from here, and does without pydantic
+    from pointset.training.data import TrainingData
 
 _WORST = 6
 _FUNCTION_GRAPHS = 24  # whose eigenvalues the functions are shown at
