@@ -188,7 +188,7 @@ def test_a_graph_without_edges_needs_no_edge_features(tmp_path: Path) -> None:
         ({"task": "multi"}, "expected one of"),
         ({"columns": "y"}, "about a table"),
         ({"split": "column:fold"}, "about a table"),
-        ({"split": "scaffold"}, "no molecules"),
+        ({"split": "scaffold"}, "not molecules"),
         ({"split": "nothing"}, "expected random"),
         ({"max_rejected": -1}, "between 0 and 1"),
     ],

@@ -1,4 +1,4 @@
-"""Targets that the graph files themselves hold: ``y`` of graphs or of nodes (:func:`targets_in_files`)."""
+"""Targets of the user's graphs: ``y`` in the graph files themselves, or the rows of a table beside them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.own.columns import Column, column_number, columns_in_words, shown, target_columns
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.rejected import NO_TARGET, Rejected, rejected_row
-from pointset.datasets.own.splitting import split_problem
 from pointset.datasets.own.targets import read_targets, whole_numbers_note
+from pointset.datasets.splits.files import split_problem
 from pointset.errors import FileFormatError, SpecError
 from pointset.points.graphs import Graph
 
 Numbers = NDArray[np.float64]
+Problems = dict[int, tuple[str, str]]  # graph → kind and reason
+_GRAPH_COLUMNS = ("graph", "name", "file", "filename", "id", "index")  # that say which graph a row is about
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,15 @@ class GraphTargets:
     names: tuple[str, ...] = ()
     y: Sequence[NDArray[Any] | None] | None = None  # of each graph: (1, k), or at the level of nodes (n, k)
     classes: tuple[str, ...] = ()
-    problems: dict[int, tuple[str, str]] = field(default_factory=dict)  # graph → kind and reason
+    problems: Problems = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # for the card
+
+    def joined(self) -> NDArray[Any] | None:
+        """(G,), (G, k), or with a row for each node; None where there are no targets."""
+        if self.y is None:
+            return None
+        y = np.concatenate([table for table in self.y if table is not None])
+        return y[:, 0] if y.shape[1] == 1 else y
 
 
 def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | None) -> GraphTargets:
@@ -57,7 +66,7 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
             raise SpecError("got level='node' (--level), but the graphs carry no y; expected a row of y for each node")
         return GraphTargets(Level.GRAPH, task or Task.REGRESSION)
     level = level or _level(graphs)
-    problems: dict[int, tuple[str, str]] = {}
+    problems: Problems = {}
     tables = [_table(graph, level, index, problems) for index, graph in enumerate(graphs)]
     widths = Counter(table.shape[1] for table in tables if table is not None)
     width = widths.most_common(1)[0][0] if widths else 0
@@ -69,7 +78,7 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
 
 
 def _finished(
-    level: Level, task: Task | None, names: tuple[str, ...], tables: list[Numbers | None], problems: dict[int, Any]
+    level: Level, task: Task | None, names: tuple[str, ...], tables: list[Numbers | None], problems: Problems
 ) -> GraphTargets:
     notes: tuple[str, ...] = ()
     if task is None:
@@ -87,13 +96,13 @@ def _finished(
             problems[index] = ("targets that do not fit the task", reason)
     good = [table if index not in problems else None for index, table in enumerate(tables)]
     if task is not Task.MULTI_CLASS:
-        kind = np.float64 if task is Task.REGRESSION else np.float32
-        return GraphTargets(level, task, names, [_as_type(table, kind) for table in good], (), problems, notes)
+        dtype = np.float64 if task is Task.REGRESSION else np.float32
+        y = [None if table is None else table.astype(dtype) for table in good]
+        return GraphTargets(level, task, names, y, (), problems, notes)
     values = np.unique(np.concatenate([table for table in good if table is not None] or [np.zeros(0)]))
     numbered = [None if table is None else np.searchsorted(values, table) for table in good]
-    return GraphTargets(
-        level, task, names, numbered, tuple(repr(float(value)).removesuffix(".0") for value in values), problems
-    )
+    classes = tuple(repr(float(value)).removesuffix(".0") for value in values)
+    return GraphTargets(level, task, names, numbered, classes, problems)
 
 
 def _level(graphs: Sequence[Graph]) -> Level:
@@ -104,27 +113,23 @@ def _level(graphs: Sequence[Graph]) -> Level:
     return Level.NODE if of_nodes > of_graph else Level.GRAPH
 
 
-def _table(graph: Graph, level: Level, index: int, problems: dict[int, tuple[str, str]]) -> Numbers | None:
+def _table(graph: Graph, level: Level, index: int, problems: Problems) -> Numbers | None:
     y = graph.features.y
     if y is None:
         problems[index] = (NO_TARGET, "it carries no y, as other graphs do")
         return None
     if y.is_complex():
-        problems[index] = ("targets that are no numbers", "y holds complex numbers; expected real ones")
+        problems[index] = ("targets that are not numbers", "y holds complex numbers; expected real ones")
         return None
     rows = graph.num_nodes if level is Level.NODE else 1
     if level is Level.NODE and (y.dim() == 0 or y.shape[0] != rows):
-        problems[index] = (
-            "y not on every node",
-            f"y has shape {tuple(y.shape)}; expected a row for each of {rows} nodes",
-        )
+        reason = f"y has shape {tuple(y.shape)}; expected a row for each of {rows} nodes"
+        problems[index] = ("y not on every node", reason)
         return None
     table: Numbers = y.detach().to("cpu").double().reshape(rows, y.numel() // max(rows, 1)).numpy()
     if np.isinf(table).any():
-        problems[index] = (
-            "targets that are no numbers",
-            "y holds infinity; expected finite numbers, NaN where missing",
-        )
+        reason = "y holds infinity; expected finite numbers, NaN where missing"
+        problems[index] = ("targets that are not numbers", reason)
     elif np.isnan(table).all():
         problems[index] = (NO_TARGET, "all of y is missing (NaN), or y is empty")
     return table
@@ -140,24 +145,10 @@ def _misfit(table: Numbers, task: Task) -> str | None:
     if task is Task.REGRESSION:
         return None
     if task is Task.MULTI_CLASS:
-        whole = (table == np.round(table)).all()  # NaN is no class either
-        return None if whole else f"y holds {_strange(table, table == np.round(table))}; expected whole numbers"
-    fits = np.isnan(table) | (table == 0) | (table == 1)
-    return None if fits.all() else f"y holds {_strange(table, fits)}; expected 0 or 1, NaN where missing"
-
-
-def _strange(table: Numbers, fits: NDArray[np.bool_]) -> str:
-    return f"{table[~fits][0]:g}"
-
-
-def _as_type(table: Numbers | None, kind: type[np.floating[Any]]) -> NDArray[Any] | None:
-    return None if table is None else table.astype(kind)
-
-
-# Targets of graphs in a table beside the graph files; a row names its graph (:func:`read_target_table`).
-
-
-GRAPH_COLUMNS = ("graph", "name", "file", "filename", "id", "index")  # that say which graph a row is about
+        fits, expected = table == np.round(table), "whole numbers"  # NaN is not a class either
+    else:
+        fits, expected = np.isnan(table) | (table == 0) | (table == 1), "0 or 1, NaN where missing"
+    return None if fits.all() else f"y holds {table[~fits][0]:g}; expected {expected}"
 
 
 @dataclass(frozen=True)
@@ -227,14 +218,14 @@ def read_target_table(
     key = _graph_column(file)
     split_column = None if split is None else column_number(file, split, "split")
     others = [key] if split_column is None else [key, split_column]
-    rejected: list[Rejected] = []
+    bad: list[tuple[Row, str, str]] = []  # with the kind of problem and the reason
     rows: dict[str, Row] = {}
     for row in file.rows():
         problem = row.problem
         if problem is None and split_column is not None:
             problem = split_problem(row.cells[split_column])
         if problem is not None:
-            rejected.append(_row_rejected(file, row, "a bad row of targets", problem))
+            bad.append((row, "a bad row of targets", problem))
             continue
         name = row.cells[key].strip()
         if name in rows:
@@ -243,12 +234,15 @@ def read_target_table(
                 "expected one. Remove one of them"
             )
         rows[name] = row
-    number_of = _numbers(file, list(rows), names, numbered=numbered)
-    row_of = {number_of[name]: row for name, row in rows.items() if name in number_of}
+    numbers = _numbers_of(file, list(rows), names, numbered=numbered)
+    row_of = {numbers[name]: row for name, row in rows.items() if name in numbers}
     for name, row in rows.items():
-        if name not in number_of:
-            reason = f"there is no graph {name[:80]!r}"
-            rejected.append(_row_rejected(file, row, "a row of targets without a graph", reason))
+        if name not in numbers:
+            bad.append((row, "a row of targets without a graph", f"there is no graph {name[:80]!r}"))
+    rejected = [
+        rejected_row(row.line, kind, reason, file.delimiter.join(row.cells), f"{file.path.name}, line")
+        for row, kind, reason in bad
+    ]
     return TargetTable(file, _target_columns(file, columns, others), split_column, row_of, rejected)
 
 
@@ -264,7 +258,7 @@ def _target_columns(file: CsvFile, chosen: Column | Sequence[Column] | None, oth
 
 def _graph_column(file: CsvFile) -> int:
     lower = [name.lower() for name in file.header]
-    for name in GRAPH_COLUMNS:
+    for name in _GRAPH_COLUMNS:
         if lower.count(name) > 1:
             raise FileFormatError(f"the header of {file.path} names {name!r} more than once; expected once. Rename one")
         if name in lower:
@@ -275,7 +269,7 @@ def _graph_column(file: CsvFile) -> int:
     )
 
 
-def _numbers(file: CsvFile, keys: list[str], names: Sequence[str], *, numbered: bool) -> dict[str, int]:
+def _numbers_of(file: CsvFile, keys: list[str], names: Sequence[str], *, numbered: bool) -> dict[str, int]:
     """The number of the graph that each key means. One way of naming holds for the whole table: none are mixed."""
     for known in (_unique(names), _unique([_short(name) for name in names])):
         if any(key in known for key in keys):
@@ -309,7 +303,3 @@ def _short(name: str) -> str:
     """``a.graphml`` → ``a``."""
     path = Path(name)
     return path.stem if path.suffix.lower() in FORMATS else name
-
-
-def _row_rejected(file: CsvFile, row: Row, kind: str, reason: str) -> Rejected:
-    return rejected_row(row.line, kind, reason, file.delimiter.join(row.cells), f"{file.path.name}, line")

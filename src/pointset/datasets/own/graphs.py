@@ -21,183 +21,29 @@ from pointset.datasets.graph_files.checking import check_graphs
 from pointset.datasets.graph_files.formats import FOLDER, FORMATS, format_of
 from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
-from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
-from pointset.datasets.own.splitting import SplitChoice, make_split, own_card, split_column_of
-from pointset.datasets.own.targets import task_named
+from pointset.datasets.own.rejected import MOST_REJECTED, check_limit, check_share, rejected_row
+from pointset.datasets.own.targets import own_card, task_named
+from pointset.datasets.splits.files import SplitChoice, make_split, split_column_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError
 from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
 from pointset.points.inputs import read_graphs
 from pointset.progress import track
 from pointset.specs import Categories, Reals, Spec, read_spec
 
-# Features of graphs from files, made uniform: the same columns on every graph, in flat tensors, with their specs.
-
-
-_FIELDS = ("x", "edge_attr", "pos")
+_FEATURES = ("x", "edge_attr", "pos")
 _MOST_CATEGORIES = 10_000  # whole numbers beyond are measured or counted, not categories
+_MOST_NAMES = 10  # of attributes that were not read
+_NODE_NAMES = "node names"  # not read either, but not an attribute that could be named otherwise
 
 Widths = tuple[int | None, ...]  # columns of x, edge_attr and pos; None where there are none
 
 
-def feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
-    """Graphs that cannot stand beside the others, each with the kind of problem and the reason.
-
-    Expected are the columns that most graphs have; a graph without edges needs no edge features.
-    """
-    widths = [_widths(graph) for graph in graphs]
-    usual = common_widths(graphs)
-    problems: dict[int, tuple[str, str]] = {}
-    for index, graph in enumerate(graphs):
-        if not graph.num_nodes:
-            problems[index] = ("no nodes", "the graph has no nodes; expected at least one")
-        elif reason := _values_problem(graph):
-            problems[index] = ("features that are no finite numbers", reason)
-        elif not _fits(widths[index], usual, graph):
-            example = names[next(other for other, seen in enumerate(widths) if seen == usual)]
-            reason = f"it has {_in_words(widths[index])}; expected {_in_words(usual)}, as most graphs ({example} first)"
-            problems[index] = ("other features than most graphs", reason)
-    return problems
-
-
-def common_widths(graphs: Sequence[Graph]) -> Widths:
-    """The columns that most graphs have, the earlier where it is a tie; graphs without edges only count among such."""
-    with_edges = [graph for graph in graphs if graph.edges.shape[1]]
-    counts = Counter(_widths(graph) for graph in with_edges or graphs)
-    return counts.most_common(1)[0][0] if counts else (None,) * len(_FIELDS)
-
-
-def with_flat_features(
-    arrays: GraphArrays, graphs: Sequence[Graph], y: Tensor | None, *, y_of_nodes: bool
-) -> GraphArrays:
-    """The same graphs with their features in flat tensors, (N, c) and (M, c), and these targets."""
-    x, edge_attr, pos = (
-        None if width is None else torch.cat([_columns(graph, name, width) for graph in graphs])
-        for name, width in zip(_FIELDS, common_widths(graphs), strict=True)
-    )
-    flat = FlatFeatures(
-        arrays.num_nodes, arrays.num_edges, x=x, edge_attr=edge_attr, pos=pos, y=y, y_of_nodes=y_of_nodes
-    )
-    return GraphArrays(
-        arrays.num_nodes, arrays.num_edges, arrays.edges, arrays.weights, arrays.weight_kind, features=flat
-    )
-
-
-def fitted(features: Tensor | None, given: object, name: str) -> tuple[Tensor | None, Spec]:
-    """Features (rows, c) and their spec; inferred where none is given: whole numbers are categories, others reals.
-
-    Raises:
-        SpecError: the features do not fit the spec given.
-    """
-    if features is None:
-        if given is not None:
-            raise SpecError(f"got {name}={given!r}, but the graphs carry no such features; leave {name} out")
-        return None, None
-    spec = _inferred(features) if given is None else read_spec(given, name)
-    columns = 0 if spec is None else spec.width
-    if features.shape[1] != columns:
-        raise SpecError(f"got {name}={spec}; expected {features.shape[1]} columns, as the graphs have")
-    if isinstance(spec, Reals):
-        return (features if features.is_floating_point() else features.to(torch.float32)), spec
-    whole = features.long()
-    if features.is_floating_point() and not torch.equal(whole.to(features.dtype), features):
-        raise SpecError(f"got {name}={spec}, but the graphs have fractions there; expected Reals({columns})")
-    for column, size in enumerate(spec.sizes if isinstance(spec, Categories) else ()):
-        low, high = (int(bound) for bound in whole[:, column].aminmax()) if len(whole) else (0, 0)
-        if low < 0 or high >= size:
-            raise SpecError(f"got {name}={spec}, but column {column} holds {low} to {high}; expected 0 to {size - 1}")
-    return whole, spec
-
-
-def _inferred(features: Tensor) -> Spec:
-    if features.is_floating_point():
-        return Reals(features.shape[1])
-    if not len(features):
-        return Categories(*[1] * features.shape[1])
-    if int(features.min()) < 0 or int(features.max()) >= _MOST_CATEGORIES:
-        return Reals(features.shape[1])
-    return Categories(*[int(size) + 1 for size in features.amax(dim=0)])
-
-
-def _widths(graph: Graph) -> Widths:
-    tensors = (getattr(graph.features, name) for name in _FIELDS)
-    return tuple(None if tensor is None else math.prod(tensor.shape[1:]) or None for tensor in tensors)
-
-
-def _fits(widths: Widths, usual: Widths, graph: Graph) -> bool:
-    without_edges = not graph.edges.shape[1]
-    return all(
-        width == expected or (name == "edge_attr" and without_edges)
-        for name, width, expected in zip(_FIELDS, widths, usual, strict=True)
-    )
-
-
-def _values_problem(graph: Graph) -> str | None:
-    for name in _FIELDS:
-        tensor = getattr(graph.features, name)
-        if tensor is not None and tensor.is_complex():
-            return f"{name} holds complex numbers; expected real ones"
-        if tensor is not None and not bool(torch.isfinite(tensor).all()):
-            return f"{name} holds NaN or infinity; expected finite numbers"
-    return None
-
-
-def _columns(graph: Graph, name: str, width: int) -> Tensor:
-    """(rows, width); truth values and narrow types as int64, as PyG has them."""
-    tensor = getattr(graph.features, name)
-    if tensor is None:  # edge features of a graph without edges
-        return torch.zeros(0, width, dtype=torch.int64)
-    columns: Tensor = tensor.detach().reshape(tensor.shape[0], width)
-    return columns if columns.is_floating_point() else columns.to(torch.int64)
-
-
-def _in_words(widths: Widths) -> str:
-    there = [f"{name} with {width} columns" for name, width in zip(_FIELDS, widths, strict=True) if width]
-    return ", ".join(there) or "no features"
-
-
-# What the card of graph files should tell: where targets come from, and what was not read (:func:`graph_notes`).
-
-
-_MOST_NAMES = 10
-_NODE_NAMES = "node names"  # lost as well, but no attribute that could be named otherwise
-
-
-def graph_notes(
-    path: Path, ignored: Sequence[str], found: GraphTargets, searched: TargetTable | None
-) -> tuple[str, ...]:
-    """The notes of the card.
-
-    Args:
-        path: the graph file or folder.
-        ignored: attributes of the files that are not kept.
-        found: the targets.
-        searched: the table of targets whose columns the user did not name.
-    """
-    notes = list(found.notes)
-    if found.y is None:
-        notes.append("no targets: nothing to learn from; put y into the files, or pass a table as targets= (--table)")
-    elif searched is not None:
-        where = f"{searched.file.path.name}: {', '.join(found.names)}"
-        notes.append(f"targets are all columns of numbers in {where}. Choose others with columns= (--target)")
-    if ignored:
-        names = ", ".join(ignored[:_MOST_NAMES]) + (", …" if len(ignored) > _MOST_NAMES else "")
-        attributes = any(not name.startswith(_NODE_NAMES) for name in ignored)
-        notes.append(f"not kept: {names}" + (f". {_remedy(path)}" if attributes else ""))
-    return tuple(notes)
-
-
-def _remedy(path: Path) -> str:
-    if path.suffix.lower() == ".pt":
-        return "To keep numbers, put them into x, edge_attr, pos or y"
-    return "To keep numeric attributes, name them x0, x1, … on nodes, edge_attr0, … on edges, y0, … as targets"
-
-
-class _Read(NamedTuple):
+class _Contents(NamedTuple):
     """What was found in the files, bad graphs included."""
 
     names: list[str]  # of all graphs
     graphs: dict[int, Graph]  # the good ones by number
-    problems: dict[int, tuple[str, str]]  # the others
+    problems: dict[int, tuple[str, str]]  # the others, with the kind of problem and the reason
     ignored: list[str]  # attributes that were not read
 
 
@@ -244,27 +90,48 @@ def graph_files(
     """
     source, limit = Path(path), check_limit(max_rejected)
     wanted, chosen_task = _level(level, table=targets is not None), task_named(task)
-    if targets is None and (columns is not None or split_column_of(split) is not None):
+    split_column = split_column_of(split)
+    if targets is None and (columns is not None or split_column is not None):
         raise SpecError(
             "columns= (--target) and split='column:NAME' are about a table of targets; pass it as targets='….csv' "
             "(--table ….csv)"
         )
     read = _read(source, None if targets is None else Path(targets), progress)
-    table = None
-    if targets is not None:
+    readable, table = list(read.graphs), None
+    if targets is None:
+        found = targets_in_files(list(read.graphs.values()), wanted, chosen_task)
+    else:
         numbered = format_of(source) not in (FOLDER, FORMATS[".csv"])  # elsewhere a bad entry still is one entry
-        column = split_column_of(split)
-        table = read_target_table(targets, read.names, columns=columns, split=column, numbered=numbered)
-    found = _targets(read, table, wanted, chosen_task)
-    numbers = [number for number in read.graphs if number not in read.problems]
-    rejected = [
-        rejected_row(number, kind, reason, read.names[number], "graph")
-        for number, (kind, reason) in sorted(read.problems.items())
-    ]
+        table = read_target_table(targets, read.names, columns=columns, split=split_column, numbered=numbered)
+        found = table.targets(readable, chosen_task)
+    problems = read.problems | {readable[at]: problem for at, problem in found.problems.items()}
+    numbers = [number for number in readable if number not in problems]
+    rejected = [rejected_row(at, *problem, read.names[at], "graph") for at, problem in sorted(problems.items())]
     rejected += [] if table is None else table.rejected
     check_share(rejected, len(numbers), limit, source, unit="graph")
-    notes = graph_notes(source, read.ignored, found, None if columns is not None else table)
-    return _dataset(source, read, numbers, found, table, rejected, (node, edge), split, seed, notes)
+    arrays, specs = _with_features([read.graphs[number] for number in numbers], found, node, edge)
+    parts, split_text = make_split(
+        split,
+        count=len(numbers),
+        seed=seed,
+        labels=found.joined() if found.level is Level.GRAPH else None,
+        cells=None if table is None else table.split_cells(numbers),
+        rejected=len(rejected),
+    )
+    card = own_card(
+        name=source.stem,
+        title=source.name,
+        description=f"Graphs of {source.name}.",
+        level=found.level,
+        task=found.task,
+        target_names=found.names,
+        split=split_text,
+        classes=found.classes,
+        notes=_notes(source, read.ignored, found, None if columns is not None else table),
+        **specs,
+    )
+    rows = np.array(numbers, dtype=np.int64)
+    return Dataset(card, arrays, parts, _provenance(source, table), rejected=tuple(rejected), rows=rows)
 
 
 def _level(level: Level | str | None, *, table: bool) -> Level | None:
@@ -277,7 +144,7 @@ def _level(level: Level | str | None, *, table: bool) -> Level | None:
     return wanted
 
 
-def _read(path: Path, table: Path | None, progress: bool | None) -> _Read:
+def _read(path: Path, table: Path | None, progress: bool | None) -> _Contents:
     if not path.exists():
         raise MissingDataError(f"there is no file or folder {path}; expected graphs. Check the name")
     names: list[str] = []
@@ -294,77 +161,157 @@ def _read(path: Path, table: Path | None, progress: bool | None) -> _Read:
     graphs = {int(name): graph for name, graph in zip(checked.names, checked.graphs, strict=True)}
     problems = {int(problem.name): ("not readable", problem.reason) for problem in checked.problems}
     listed = list(graphs)
-    unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
+    unfit = _feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
     problems |= {listed[at]: problem for at, problem in unfit.items()}
     good = {number: graph for number, graph in graphs.items() if number not in problems}
-    return _Read(names, good, problems, checked.ignored)
+    return _Contents(names, good, problems, checked.ignored)
 
 
-def _targets(read: _Read, table: TargetTable | None, level: Level | None, task: Any) -> GraphTargets:
-    """The targets of ``read.graphs``; graphs whose targets are bad join ``read.problems``."""
-    numbers = list(read.graphs)
-    graphs = list(read.graphs.values())
-    found = targets_in_files(graphs, level, task) if table is None else table.targets(numbers, task)
-    read.problems.update({numbers[at]: problem for at, problem in found.problems.items()})
-    return found
+def _feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
+    """Graphs that cannot stand beside the others, each with the kind of problem and the reason.
+
+    Expected are the columns that most graphs have; a graph without edges needs no edge features.
+    """
+    widths = [_widths(graph) for graph in graphs]
+    usual = _common_widths(graphs)
+    problems: dict[int, tuple[str, str]] = {}
+    for index, graph in enumerate(graphs):
+        if not graph.num_nodes:
+            problems[index] = ("no nodes", "the graph has no nodes; expected at least one")
+        elif reason := _values_problem(graph):
+            problems[index] = ("features that are not finite numbers", reason)
+        elif not _fits(widths[index], usual, graph):
+            example = names[next(other for other, seen in enumerate(widths) if seen == usual)]
+            reason = f"it has {_describe(widths[index])}; expected {_describe(usual)}, as most graphs ({example} first)"
+            problems[index] = ("other features than most graphs", reason)
+    return problems
 
 
-def _dataset(
-    path: Path,
-    read: _Read,
-    numbers: list[int],
-    found: GraphTargets,
-    table: TargetTable | None,
-    rejected: list[Rejected],
-    specs: tuple[Any, Any],
-    split: SplitChoice,
-    seed: int,
-    notes: tuple[str, ...],
-) -> Dataset:
-    graphs = [read.graphs[number] for number in numbers]
-    y, of_nodes = _joined(found), found.level is Level.NODE
-    arrays = with_flat_features(read_graphs(graphs), graphs, y, y_of_nodes=of_nodes)
-    flat: Any = arrays.features
-    x, node = fitted(flat.x, specs[0], "node")
-    edge_attr, edge = fitted(flat.edge_attr, specs[1], "edge")
-    arrays = dataclasses.replace(arrays, features=dataclasses.replace(flat, x=x, edge_attr=edge_attr))
-    made = make_split(
-        split,
-        count=len(graphs),
-        seed=seed,
-        labels=None if of_nodes or y is None else y.numpy(),
-        cells=None if table is None else table.split_cells(numbers),
-        rejected=len(rejected),
+def _common_widths(graphs: Sequence[Graph]) -> Widths:
+    """The columns that most graphs have, the earlier where it is a tie; graphs without edges only count among such."""
+    with_edges = [graph for graph in graphs if graph.edges.shape[1]]
+    counts = Counter(_widths(graph) for graph in with_edges or graphs)
+    return counts.most_common(1)[0][0] if counts else (None,) * len(_FEATURES)
+
+
+def _with_features(
+    graphs: list[Graph], found: GraphTargets, node: Any, edge: Any
+) -> tuple[GraphArrays, dict[str, Any]]:
+    """All graphs with features and targets in flat tensors, (N, c) and (M, c), and what the card says of features."""
+    arrays = read_graphs(graphs)
+    x, edge_attr, pos = (
+        None if width is None else torch.cat([_columns(graph, name, width) for graph in graphs])
+        for name, width in zip(_FEATURES, _common_widths(graphs), strict=True)
     )
-    card = own_card(
-        name=path.stem,
-        title=path.name,
-        description=f"Graphs of {path.name}.",
-        level=found.level,
-        task=found.task,
-        target_names=found.names,
-        split=made.words,
-        node=node,
-        edge=edge,
-        positions=flat.pos is not None,
-        classes=found.classes,
-        notes=notes,
+    x, node_spec = _fitted(x, node, "node")
+    edge_attr, edge_spec = _fitted(edge_attr, edge, "edge")
+    y, of_nodes = found.joined(), found.level is Level.NODE
+    flat = FlatFeatures(
+        arrays.num_nodes,
+        arrays.num_edges,
+        x=x,
+        edge_attr=edge_attr,
+        pos=pos,
+        y=None if y is None else torch.from_numpy(y),
+        y_of_nodes=of_nodes,
     )
-    files = _files(path, table)
-    provenance = Provenance(str(path), "own file", files, tuple(map(file_digest, files)))
-    return Dataset(
-        card, arrays, made.parts, provenance, rejected=tuple(rejected), rows=np.array(numbers, dtype=np.int64)
+    specs = {"node": node_spec, "edge": edge_spec, "positions": pos is not None}
+    return dataclasses.replace(arrays, features=flat), specs
+
+
+def _fitted(features: Tensor | None, given: object, name: str) -> tuple[Tensor | None, Spec]:
+    """Features (rows, c) and their spec; inferred where none is given: whole numbers are categories, others reals.
+
+    Raises:
+        SpecError: the features do not fit the spec given.
+    """
+    if features is None:
+        if given is not None:
+            raise SpecError(f"got {name}={given!r}, but the graphs carry no such features; leave {name} out")
+        return None, None
+    spec = _inferred(features) if given is None else read_spec(given, name)
+    columns = 0 if spec is None else spec.width
+    if features.shape[1] != columns:
+        raise SpecError(f"got {name}={spec}; expected {features.shape[1]} columns, as the graphs have")
+    if isinstance(spec, Reals):
+        return (features if features.is_floating_point() else features.to(torch.float32)), spec
+    whole = features.long()
+    if features.is_floating_point() and not torch.equal(whole.to(features.dtype), features):
+        raise SpecError(f"got {name}={spec}, but the graphs have fractions there; expected Reals({columns})")
+    for column, size in enumerate(spec.sizes if isinstance(spec, Categories) else ()):
+        low, high = (int(bound) for bound in whole[:, column].aminmax()) if len(whole) else (0, 0)
+        if low < 0 or high >= size:
+            raise SpecError(f"got {name}={spec}, but column {column} holds {low} to {high}; expected 0 to {size - 1}")
+    return whole, spec
+
+
+def _inferred(features: Tensor) -> Spec:
+    if features.is_floating_point():
+        return Reals(features.shape[1])
+    if not len(features):
+        return Categories(*[1] * features.shape[1])
+    if int(features.min()) < 0 or int(features.max()) >= _MOST_CATEGORIES:
+        return Reals(features.shape[1])
+    return Categories(*[int(size) + 1 for size in features.amax(dim=0)])
+
+
+def _widths(graph: Graph) -> Widths:
+    tensors = (getattr(graph.features, name) for name in _FEATURES)
+    return tuple(None if tensor is None else math.prod(tensor.shape[1:]) or None for tensor in tensors)
+
+
+def _fits(widths: Widths, usual: Widths, graph: Graph) -> bool:
+    without_edges = not graph.edges.shape[1]
+    return all(
+        width == expected or (name == "edge_attr" and without_edges)
+        for name, width, expected in zip(_FEATURES, widths, usual, strict=True)
     )
 
 
-def _joined(found: GraphTargets) -> Tensor | None:
-    """(G,), (G, k), or with a row for each node."""
+def _values_problem(graph: Graph) -> str | None:
+    for name in _FEATURES:
+        tensor = getattr(graph.features, name)
+        if tensor is not None and tensor.is_complex():
+            return f"{name} holds complex numbers; expected real ones"
+        if tensor is not None and not bool(torch.isfinite(tensor).all()):
+            return f"{name} holds NaN or infinity; expected finite numbers"
+    return None
+
+
+def _columns(graph: Graph, name: str, width: int) -> Tensor:
+    """(rows, width); truth values and narrow types as int64, as PyG has them."""
+    tensor = getattr(graph.features, name)
+    if tensor is None:  # edge features of a graph without edges
+        return torch.zeros(0, width, dtype=torch.int64)
+    columns: Tensor = tensor.detach().reshape(tensor.shape[0], width)
+    return columns if columns.is_floating_point() else columns.to(torch.int64)
+
+
+def _describe(widths: Widths) -> str:
+    there = [f"{name} with {width} columns" for name, width in zip(_FEATURES, widths, strict=True) if width]
+    return ", ".join(there) or "no features"
+
+
+def _notes(path: Path, ignored: Sequence[str], found: GraphTargets, searched: TargetTable | None) -> tuple[str, ...]:
+    """For the card: where targets come from (``searched`` is a table without named columns), and what is not kept."""
+    notes = list(found.notes)
     if found.y is None:
-        return None
-    y = torch.from_numpy(np.concatenate([table for table in found.y if table is not None]))
-    return y[:, 0] if y.shape[1] == 1 else y
+        notes.append("no targets: nothing to learn from; put y into the files, or pass a table as targets= (--table)")
+    elif searched is not None:
+        where = f"{searched.file.path.name}: {', '.join(found.names)}"
+        notes.append(f"targets are all columns of numbers in {where}. Choose others with columns= (--target)")
+    if ignored:
+        names = ", ".join(ignored[:_MOST_NAMES]) + (", …" if len(ignored) > _MOST_NAMES else "")
+        if any(not name.startswith(_NODE_NAMES) for name in ignored):
+            remedy = "name the attributes x0, x1, … on nodes, edge_attr0, … on edges, y0, … as targets"
+            if path.suffix.lower() == ".pt":
+                remedy = "put them into x, edge_attr, pos or y"
+            names += f". To keep numbers, {remedy}"
+        notes.append(f"not kept: {names}")
+    return tuple(notes)
 
 
-def _files(path: Path, table: TargetTable | None) -> tuple[Path, ...]:
-    inside = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS) if path.is_dir() else [path]
-    return (*inside, *(() if table is None else (table.file.path,)))
+def _provenance(path: Path, table: TargetTable | None) -> Provenance:
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS) if path.is_dir() else [path]
+    files += [] if table is None else [table.file.path]
+    return Provenance(str(path), "own file", tuple(files), tuple(map(file_digest, files)))

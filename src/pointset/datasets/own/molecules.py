@@ -20,8 +20,8 @@ from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.datasets.own.columns import Column, check_kind, column_number, shown, smiles_column, target_columns
 from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
-from pointset.datasets.own.splitting import SplitChoice, make_split, own_card, split_column_of, split_problem
-from pointset.datasets.own.targets import TargetValues, is_missing, number_of, read_targets, task_named
+from pointset.datasets.own.targets import TargetValues, is_missing, number_of, own_card, read_targets, task_named
+from pointset.datasets.splits.files import SplitChoice, make_split, split_column_of, split_problem
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 
@@ -269,7 +269,7 @@ def smiles_csv(
     plan = _Plan(file, columns, task_named(task), reader, file_digest(file.path))
     table, notes = _prepared(plan, limit, workers, progress)
     check_share(notes.rejected, len(table), limit, file.path)
-    made = make_split(
+    parts, split_text = make_split(
         split,
         count=len(table),
         seed=seed,
@@ -278,12 +278,12 @@ def smiles_csv(
         cells=notes.split if columns.split is not None else None,
         rejected=len(notes.rejected),
     )
-    card = _card(plan, notes, made.words, automatic=targets is None)
+    card = _card(plan, notes, split_text, automatic=targets is None)
     provenance = Provenance(str(file.path), "own file", (file.path,), (plan.digest,))
     return Dataset(
         card,
         table.arrays(),
-        made.parts,
+        parts,
         provenance,
         table.smiles,
         rejected=notes.rejected,

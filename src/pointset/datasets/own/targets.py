@@ -15,17 +15,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pointset.datasets.card import Task
+from pointset.datasets.card import Card, Metric, Target, Task
 from pointset.datasets.own.rejected import NO_TARGET
 from pointset.errors import SpecError, did_you_mean
-
-# Cells of text as numbers: what is missing, what is a number, what is neither (:func:`number_of`).
-
 
 MISSING = frozenset({"", "-", "?", "na", "n/a", "#n/a", "nan", "n.d.", "n.t.", "null", "none"})  # in lower case
 _TRUTH = {"true": 1.0, "false": 0.0}
 _LIKE_A_NUMBER = re.compile(r"[<>~≈≤≥±+−-]|[.,]?[0-9]")  # how numbers, limits (>100) and quantities (12 uM) begin
 _LIMIT = re.compile(r"[<>~≈≤≥±]")
+_TASKS = {task.value.removesuffix(" classification"): task for task in Task}
+_MANY_CLASSES = 20  # more than this, and more than half of the rows: names rather than classes
+_ASK_FOR_CLASSES = "pass task='multi-class' (--task multi-class)"
+_METRICS = {
+    Task.REGRESSION: Metric.MAE,
+    Task.BINARY: Metric.ROC_AUC,
+    Task.MULTI_CLASS: Metric.ACCURACY,
+    Task.MULTI_LABEL: Metric.ROC_AUC,  # the mean over labels, as for MoleculeNet's tables with missing labels
+}
+# What stands in brackets at the end of a header and can be a unit: logS [mol/L], dG (kcal/mol), T (K), not y (measured)
+_UNIT = re.compile(r".*[^\s]\s*[(\[]\s*(%|[^\W\d_]{1,4}|hartree|bohr|debye|[^\s()\[\]]*[/^·°%][^\s()\[\]]*)\s*[)\]]")
 
 
 def is_missing(cell: str) -> bool:
@@ -85,11 +93,6 @@ def why_no_number(cell: str, *, comma: bool = False) -> str:
     return f"is {shown}; expected a number, or nothing where it is missing"
 
 
-_SHORT_NAMES = {task.value.removesuffix(" classification"): task for task in Task}
-_MANY_CLASSES = 20  # more than this, and more than half of the rows: names rather than classes
-_ASK_FOR_CLASSES = "pass task='multi-class' (--task multi-class)"
-
-
 @dataclass(frozen=True)
 class TargetValues:
     """The targets of all rows. Rows with a problem have a value without meaning."""
@@ -109,9 +112,9 @@ def task_named(task: Task | str | None) -> Task | None:
     """
     if task is None or isinstance(task, Task):
         return task
-    found = _SHORT_NAMES.get(str(task).removesuffix(" classification"))
+    found = _TASKS.get(str(task).removesuffix(" classification"))
     if found is None:
-        known = list(_SHORT_NAMES)
+        known = list(_TASKS)
         raise SpecError(
             f"got task={task!r} (--task); expected one of {', '.join(known)}{did_you_mean(str(task), known)}"
         )
@@ -249,3 +252,22 @@ def _written(cell: str) -> str:
 def _class_order(label: str) -> tuple[float, str]:
     value = number_of(label)
     return (np.inf if value is None else value, label)
+
+
+def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:
+    """A card with the usual metric of the task; targets of the same name get a number.
+
+    A unit at the end of a name becomes the unit of a number, and stays in the name, which is the column's.
+    """
+    names = list(target_names)
+    targets = tuple(
+        Target(name if names.count(name) == 1 else f"{name} ({at})", unit_in(name) if task is Task.REGRESSION else "")
+        for at, name in enumerate(names)
+    )
+    return Card(task=task, targets=targets, metric=_METRICS[task], licence="", source="own data", **about)
+
+
+def unit_in(name: str) -> str:
+    """``mol/L`` of ``logS [mol/L]``; empty where there is none."""
+    found = _UNIT.fullmatch(name.strip())
+    return found[1] if found else ""

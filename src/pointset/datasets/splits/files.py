@@ -1,4 +1,4 @@
-"""Splits in files: written as JSON, read from JSON, .npz and CSV, or from the column of a table."""
+"""Splits as users give them: the option ``split=``, a file of JSON, .npz or CSV, or a column of a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,102 @@ import numpy as np
 
 from pointset.arrays import DAMAGED
 from pointset.datasets.splits.parts import EXPECTED_PARTS, PARTS, Split, check_split, part_of, parts_from_codes
-from pointset.errors import FileFormatError, SpecError, did_you_mean
+from pointset.datasets.splits.splitters import random_split, scaffold_split, stratified_split
+from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 from pointset.files import replacing
 
 Parts = dict[str, Any]  # index lists by part, not yet checked
+SplitChoice = str | Path | Sequence[float]  # a name, a file, or shares
+_COLUMN = "column:"
+_CHOICES = ("random", "stratified", "scaffold", "column:NAME")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _SHOWN_ROWS = 5  # of those with a strange word
+
+
+def split_column_of(how: SplitChoice) -> str | None:
+    """The column that ``column:NAME`` names; None for all other choices."""
+    return how.removeprefix(_COLUMN).strip() if isinstance(how, str) and how.startswith(_COLUMN) else None
+
+
+def split_problem(cell: str) -> str | None:
+    """What is wrong with a cell of a split column; an empty cell leaves its row out of all parts."""
+    if not cell.strip() or part_of(cell) is not None:
+        return None
+    return f"the split is {cell.strip()[:40]!r}; expected {EXPECTED_PARTS}, or nothing for a row that is not used"
+
+
+def make_split(
+    how: SplitChoice,
+    *,
+    count: int,
+    seed: int,
+    labels: Any = None,
+    smiles: Sequence[str] | None = None,
+    cells: Sequence[str] | None = None,
+    rejected: int = 0,
+) -> tuple[Split, str]:
+    """Split ``count`` graphs as the option ``split=`` says.
+
+    Args:
+        how: ``"random"``, ``"stratified"`` (by the targets), ``"scaffold"`` (molecules; deterministic),
+            ``"column:NAME"``, a file of :func:`split_from_file`, or the shares of a random split.
+        count: number of graphs.
+        seed: of the random and the stratified split.
+        labels: (count, …) the targets of graphs.
+        smiles: (count,) of molecules.
+        cells: (count,) of the split column.
+        rejected: how many rows were left out before these graphs were counted.
+
+    Returns:
+        The split, and how the dataset's card describes it.
+
+    Raises:
+        SpecError: an unknown choice, or one that does not exist for these graphs.
+        FileFormatError: the file is not a split of so many graphs.
+    """
+    if cells is not None:
+        return split_by_column(cells), f"the table's column {split_column_of(how)!r}"
+    if isinstance(how, Sequence) and not isinstance(how, str):
+        shares = "/".join(f"{share:g}" if isinstance(share, (int, float)) else str(share) for share in how)
+        return random_split(count, how, seed=seed), f"random {shares}, seed {seed}"
+    if not isinstance(how, (str, Path)):
+        raise SpecError(f"got split={how!r}; expected {', '.join(_CHOICES)}, a file, or shares such as (0.8, 0.1, 0.1)")
+    if how == "random":
+        return random_split(count, seed=seed), f"random 0.8/0.1/0.1, seed {seed}"
+    if how == "stratified":
+        if labels is None:
+            raise SpecError(
+                "got split='stratified' (--split), but the graphs have no targets of their own; use split='random'"
+            )
+        return stratified_split(labels, seed=seed), f"stratified 0.8/0.1/0.1, seed {seed}"
+    if how == "scaffold":
+        if smiles is None:
+            raise SpecError("got split='scaffold' (--split), but the graphs are not molecules; use split='random'")
+        return scaffold_split(smiles), "by scaffold 0.8/0.1/0.1, the largest scaffolds in train"
+    return _split_in_file(how, count, rejected), f"from the file {Path(how).name}"
+
+
+def _split_in_file(how: str | Path, count: int, rejected: int) -> Split:
+    path = Path(how)
+    if isinstance(how, str) and not path.suffix:
+        hint = did_you_mean(how, list(_CHOICES))
+        raise SpecError(
+            f"got split={how!r} (--split); expected {', '.join(_CHOICES)}, or a file (.json, .npz, .csv){hint}"
+        )
+    try:
+        split = split_from_file(path, count)
+    except FileNotFoundError:
+        raise MissingDataError(
+            f"there is no file {path}, which split= (--split) names; expected {', '.join(_CHOICES)}"
+        ) from None
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read ({error.strerror or error}); expected a split") from None
+    if rejected and len(np.unique(np.concatenate(list(split.values())))) < count:
+        raise SpecError(
+            f"{rejected:,} rows were left out, so the numbers in {path.name} may count other rows than the {count:,} "
+            "graphs that are left; expected every graph in the split. Correct the rows, or use split='column:NAME'"
+        )
+    return split
 
 
 def save_split(path: str | Path, split: Mapping[str, Any], *, count: int, made_by: str = "") -> None:
