@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import hashlib
 import json
 import random
 import shutil
@@ -21,8 +22,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pointset.cli.datasets_check import check
+from pointset.datasets.cache import FileContent
 from pointset.datasets.card import Level, Metric, Task
 from pointset.datasets.dataset import Dataset
+from pointset.datasets.molecules import read_many
 from pointset.datasets.own import Rejected, smiles_csv, write_rejected
 from pointset.datasets.own.columns import holds_molecules
 from pointset.datasets.own.rejected import TooManyRejectedError
@@ -146,15 +149,40 @@ def test_an_index_of_something_is_a_target(tmp_path: Path) -> None:
     assert smiles_csv(path).target_names == ("refractive_index",)
 
 
-def test_a_table_that_changes_while_it_is_read_is_not_kept(
+def test_a_table_that_changes_while_it_is_read_is_kept_as_it_was_read(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = table(tmp_path, [[smiles, 1.5] for smiles in MOLECULES])
-    digests = iter(["before", "after"])
-    monkeypatch.setattr("pointset.datasets.own.molecules.file_digest", lambda _: next(digests))
-    with pytest.raises(FileFormatError, match="changed while being read"):
-        smiles_csv(path)
-    assert not list(cache.rglob("*.safetensors"))
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def change_then_read(*args: Any, **options: Any) -> Any:
+        table(tmp_path, [[smiles, 2.5] for smiles in MOLECULES])
+        return read_many(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pointset.datasets.own.molecules.read_many", change_then_read)
+        first = smiles_csv(path)
+    assert first.targets is not None and set(first.targets.flatten().tolist()) == {1.5}
+    assert first.provenance.sha256 == (before,)
+    second = smiles_csv(path)
+    assert second.targets is not None and set(second.targets.flatten().tolist()) == {2.5}
+    assert second.provenance.sha256 != first.provenance.sha256
+
+
+def test_a_table_is_opened_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, [[smiles, 1.5] for smiles in MOLECULES])
+    opened = []
+    original = Path.open
+
+    def counted(self: Path, *args: Any, **options: Any) -> Any:
+        opened.append(self)
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", counted)
+    content = FileContent(path)
+    assert holds_molecules(content)
+    smiles_csv(content)
+    assert opened.count(path) == 1
 
 
 @pytest.mark.parametrize("targets", [1.0, True, [None]])

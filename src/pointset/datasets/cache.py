@@ -1,19 +1,22 @@
-"""Datasets as they were read, kept on disk so that the next use starts in seconds.
+"""Datasets as they were read, kept on disk so that the next use starts in seconds (:func:`prepared`).
 
 A file holds a :class:`~pointset.datasets.table.GraphTable` as safetensors, named by the SHA-256 of what it was read
 from. It is written beside its place and renamed when complete, and its checksum is verified when it is opened; a
-damaged file is made again with a warning.
+damaged file is made again with a warning. What was noted while a table was made can be kept beside it
+(:func:`prepared_with_notes`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +28,7 @@ from pointset.files import cache_folder, replacing
 
 _NOTE = "pointset"
 _VERSION = 1  # raise it when the same files would be read differently
+Notes = dict[str, Any]  # plain values, for JSON
 _ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos")
 
 
@@ -38,6 +42,30 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class FileContent:
+    """A file that is read once, and then opened like its path: rows and digest are of the same bytes."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def open(self, mode: Literal["rb"] = "rb") -> io.BufferedReader:
+        """As :meth:`pathlib.Path.open`."""
+        return io.BufferedReader(io.BytesIO(self.content))
+
+    @cached_property
+    def content(self) -> bytes:
+        """All bytes, read on first use."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the content."""
+        return hashlib.sha256(self.content).hexdigest()
 
 
 def prepared(path: Path, make: Callable[[], GraphTable]) -> GraphTable:
@@ -129,24 +157,18 @@ def _digest(arrays: dict[str, Array]) -> str:
     return digest.hexdigest()
 
 
-# A table of graphs and what was noted while it was made, kept on disk together (:func:`kept`).
-#
-# The notes are JSON under a line with their SHA-256, written before the table: where there is a whole table there are
-# whole notes, and where either is damaged both are made again.
-
-
-Notes = dict[str, Any]
-
-
-def kept(path: Path, make: Callable[[], tuple[GraphTable, Notes]]) -> tuple[GraphTable, Notes]:
+def prepared_with_notes(path: Path, make: Callable[[], tuple[GraphTable, Notes]]) -> tuple[GraphTable, Notes]:
     """The table in this file with the notes beside it; where they are not there, or damaged, they are made and kept.
+
+    The notes are JSON under a line with their SHA-256, written before the table: where there is a whole table there
+    are whole notes, and where either is damaged both are made again.
 
     Args:
         path: of the table, ending in ``.safetensors``.
         make: gives the table and notes of plain values with a key ``rows``, a list with an entry for each graph.
     """
     beside = path.with_suffix(".json")
-    notes = _read(beside) if path.exists() else None
+    notes = _read_notes(beside) if path.exists() else None
     if notes is None:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
@@ -157,7 +179,7 @@ def kept(path: Path, make: Callable[[], tuple[GraphTable, Notes]]) -> tuple[Grap
         made.append(new)
         with contextlib.suppress(OSError):  # where nothing can be kept, ``prepared`` says so
             beside.parent.mkdir(parents=True, exist_ok=True)
-            _write(beside, new)
+            _write_notes(beside, new)
         return table
 
     table = prepared(path, make_both)
@@ -168,13 +190,13 @@ def kept(path: Path, make: Callable[[], tuple[GraphTable, Notes]]) -> tuple[Grap
     return table, notes
 
 
-def _write(path: Path, notes: Notes) -> None:
+def _write_notes(path: Path, notes: Notes) -> None:
     text = json.dumps(notes, ensure_ascii=True, separators=(",", ":"))
     with replacing(path) as temporary:
         temporary.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}", encoding="ascii")
 
 
-def _read(path: Path) -> Notes | None:
+def _read_notes(path: Path) -> Notes | None:
     try:
         digest, _, text = path.read_text(encoding="ascii").partition("\n")
         notes = json.loads(text) if hashlib.sha256(text.encode()).hexdigest() == digest else None

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pointset.arrays import Integers
+from pointset.datasets.cache import FileContent
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, TargetScale
 from pointset.datasets.loading import benchmark_named, load
@@ -121,13 +122,12 @@ def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | N
         if choice.fold is not None and own_folds(choice):
             options["fold"] = choice.fold
         return load(choice.name, data_dir, download=False, progress=progress, **options)
-    path = Path(str(choice.file))
-    read: Any = graph_files
-    if holds_molecules(path):
-        read = smiles_csv
-        options |= {} if choice.targets is None else {"targets": list(choice.targets)}
+    file = FileContent(str(choice.file))  # a table is opened once, both to see what it is and to read it
+    read: Any = smiles_csv if holds_molecules(file) else graph_files
+    if read is smiles_csv and choice.targets is not None:
+        options["targets"] = list(choice.targets)
     try:
-        dataset: Dataset = read(path, progress=progress, **options)
+        dataset: Dataset = read(file if read is smiles_csv else file.path, progress=progress, **options)
     except TypeError as error:
         if "unexpected keyword" not in str(error) and "multiple values" not in str(error):
             raise

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pointset.datasets.cache import FileContent
 from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.targets import is_missing, number_of
@@ -184,7 +185,7 @@ def check_kind(path: str | Path) -> None:
         raise FileFormatError(f"{file} is {known[0]}; expected a table of text. {known[1]}")
 
 
-def holds_molecules(path: str | Path) -> bool:
+def holds_molecules(path: str | Path | FileContent) -> bool:
     """Whether :func:`~pointset.datasets.own.smiles_csv` reads it; otherwise ``graph_files`` does.
 
     A ``.csv`` with the columns source and target is an edge list, so it holds graphs.
@@ -193,14 +194,14 @@ def holds_molecules(path: str | Path) -> bool:
         MissingDataError: there is no such file.
         FileFormatError: neither of the two reads it.
     """
-    file = Path(path)
+    file = path.path if isinstance(path, FileContent) else Path(path)
     check_kind(file)
     suffixes = [suffix.lower() for suffix in file.suffixes]
     last = suffixes[-1] if suffixes else ""
     if file.is_dir() or (last in FORMATS and last != ".csv"):
         return False
     if last == ".csv":
-        return not {"source", "target"} <= {name.lower() for name in CsvFile(file).header}
+        return not {"source", "target"} <= {name.lower() for name in CsvFile(path).header}
     if last in TABLES or (last == ".gz" and suffixes[-2:-1] and suffixes[-2] in TABLES):
         return True
     if not file.exists():

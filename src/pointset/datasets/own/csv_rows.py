@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from pointset.datasets.cache import FileContent
 from pointset.errors import FileFormatError, MissingDataError
 
 # The lines of a text file, plain or gzip, in UTF-8, one after the other in constant memory (:func:`text_lines`).
@@ -43,7 +44,7 @@ class _BadByte(NamedTuple):
     line: int
 
 
-def text_lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path | FileContent) -> Iterator[str]:
     """Every line with its line end, of whichever kind; a byte-order mark at the beginning is dropped.
 
     Whether the file is packed with gzip is seen from its content, not from its name. A line of more than
@@ -67,7 +68,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path | FileContent) -> Iterator[BinaryIO]:
     """The file's bytes, unpacked; whatever goes wrong while they are read is named."""
     try:
         with path.open("rb") as plain:
@@ -93,7 +94,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
-def _not_utf8(path: Path) -> str:
+def _not_utf8(path: Path | FileContent) -> str:
     bad = _first_bad_byte(path)
     return (
         f"{path} is not UTF-8 text: byte {bad.value:#04x} at offset {bad.offset:,} (line {bad.line:,}). Save it in "
@@ -101,7 +102,7 @@ def _not_utf8(path: Path) -> str:
     )
 
 
-def _first_bad_byte(path: Path) -> _BadByte:
+def _first_bad_byte(path: Path | FileContent) -> _BadByte:
     """Where decoding stops; read again from the beginning, as a text stream does not know its byte offset."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     read, lines = 0, 1
@@ -151,7 +152,7 @@ class CsvFile:
     blanks and separators are not rows.
 
     Args:
-        path: the file.
+        path: the file, or its content where it is to be opened once only.
         header: whether the first line names the columns. Without names, columns are chosen by number.
 
     Raises:
@@ -159,9 +160,10 @@ class CsvFile:
         FileFormatError: it is empty, not text in UTF-8, or its first line cannot be read.
     """
 
-    def __init__(self, path: str | Path, *, header: bool = True):
-        self.path = Path(path)
-        lines = _Lines(self.path)
+    def __init__(self, path: str | Path | FileContent, *, header: bool = True):
+        self._source = path if isinstance(path, FileContent) else Path(path)
+        self.path = path.path if isinstance(path, FileContent) else Path(path)
+        lines = _Lines(self._source)
         suffix = _suffix(self.path)
         self.is_smi = suffix == ".smi"
         self._named_separator = None if self.is_smi else _NAMED_SEPARATOR.fullmatch(lines.first.strip("\r\n"))
@@ -186,7 +188,7 @@ class CsvFile:
         Raises:
             FileFormatError: further down the file is not UTF-8, or a gzip file ends too early.
         """
-        rows = self._all_rows(_Lines(self.path), self.width)
+        rows = self._all_rows(_Lines(self._source), self.width)
         if self.has_header:
             next(rows, None)
         return rows
@@ -202,7 +204,7 @@ class CsvFile:
 class _Lines:
     """Hands lines to ``csv.reader`` and remembers those of the row at hand, to begin again behind a bad one."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path | FileContent):
         self._source = text_lines(path)
         self._waiting: deque[str] = deque()
         self.taken: list[str] = []  # lines of the row at hand

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.cache import Notes, file_digest, kept, prepared_file
+from pointset.datasets.cache import FileContent, Notes, prepared_file, prepared_with_notes
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.molecules.many import OGB_FEATURES, Unreadable, read_many, table_of_molecules
@@ -214,7 +214,7 @@ class _Plan(NamedTuple):
 
 
 def smiles_csv(
-    path: str | Path,
+    path: str | Path | FileContent,
     *,
     smiles: Column | None = None,
     targets: Column | Sequence[Column] | None = None,
@@ -236,7 +236,7 @@ def smiles_csv(
     is kept in the cache, so that the next use starts in seconds.
 
     Args:
-        path: the table, in UTF-8.
+        path: the table, in UTF-8; it is opened once.
         smiles: the column of SMILES, by name or number (from 0); by default the one that is named so.
         targets: the columns of targets, by name or number; by default all columns of numbers that are not named like
             identifiers (id, index, …), or none where there are no such columns; ``[]`` for none. Missing values
@@ -262,11 +262,12 @@ def smiles_csv(
     """
     require_rdkit()
     limit = check_limit(max_rejected)
-    check_kind(path)
-    file = CsvFile(path, header=header)
+    source = path if isinstance(path, FileContent) else FileContent(path)
+    check_kind(source.path)
+    file = CsvFile(source, header=header)
     columns = MoleculeColumns.chosen(file, smiles, targets, split_column_of(split))
     reader = MoleculeReader(hydrogens=hydrogens, conformer_seed=conformer_seed, lenient=lenient)
-    plan = _Plan(file, columns, task_named(task), reader, file_digest(file.path))
+    plan = _Plan(file, columns, task_named(task), reader, source.sha256)
     table, notes = _prepared(plan, limit, workers, progress)
     check_share(notes.rejected, len(table), limit, file.path)
     parts, split_text = make_split(
@@ -301,13 +302,11 @@ def _prepared(
         values = read_targets(rows.targets, plan.columns.names, plan.task, commas=plan.file.decimal_commas)
         table, notes = make_table(rows, values, plan.reader, workers=workers, progress=progress)
         check_share(notes.rejected, len(notes.rows), limit, plan.file.path)
-        if file_digest(plan.file.path) != plan.digest:  # it must not be kept under the name of another
-            raise FileFormatError(f"{plan.file.path} changed while being read; try again")
         if table is None:
             raise FileFormatError(f"{plan.file.path} has no rows; expected a row for each molecule")
         return table, notes.as_plain()
 
-    table, notes = kept(plan.cached, make)
+    table, notes = prepared_with_notes(plan.cached, make)
     return table, MoleculeNotes.from_plain(notes)
 
 
