@@ -134,7 +134,7 @@ def _no_residual(model: pointset.PointModel) -> None:
 
 def _usual_weights(model: pointset.PointModel) -> None:
     """PyTorch's own first weights, drawn anew."""
-    with mock.patch.object(pst, "begin_in_sight"):
+    with mock.patch.object(pst, "enlarge_first_weights"):
         model.encoder = PST(WIDTH, len(model.encoder.layers))  # type: ignore[arg-type]
 
 

@@ -22,9 +22,9 @@ from unittest import mock
 import torch
 
 import pointset
-from pointset.encoders import pst as summing
+from pointset.encoders import pst
 from pointset.encoders.layers import ChannelNorm, VectorNorm
-from pointset.encoders.pst import SummingPSTLayer
+from pointset.encoders.pst import SummingPST, SummingPSTLayer
 from pointset.paper.tables.formats import read_table
 from pointset.paper.tables.result import Cell, Column, Row
 from pointset.runs.recipe import Recipe
@@ -53,15 +53,16 @@ def _with_layer(**parts: Callable[[], torch.nn.Module]) -> Iterator[None]:
             for name, part in parts.items():
                 setattr(self, name, part())
 
-    with mock.patch.object(summing, "SummingPSTLayer", Changed):
+    with mock.patch.object(pst, "SummingPSTLayer", Changed):
         yield
 
 
 @contextmanager
 def _usual_weights() -> Iterator[None]:
     """PyTorch's usual first weights."""
-    usual: Keys = dict.fromkeys(("_ATTENTION_GAIN", "_SCALAR_GAIN", "_FIRST_SCALARS"), 1.0)
-    with mock.patch.multiple(summing, **usual, begin_in_sight=lambda encoder, attention: None):
+    usual: Keys = dict.fromkeys(("ATTENTION_GAIN", "SCALAR_GAIN", "FIRST_SCALARS"), 1.0)
+    unchanged = mock.patch.object(pst, "enlarge_first_weights")
+    with mock.patch.multiple(SummingPST, **usual), unchanged:
         yield
 
 

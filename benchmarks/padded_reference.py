@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from pointset import Categories, PointModel
-from pointset.encoders.pst import ReleasedLayer
+from pointset.encoders.pst import ReleasedPSTLayer
 from pointset.points.graphs import Graph
 
 ZERO_BELOW = 1e-4  # eigenvalues of smaller magnitude are masked
@@ -200,14 +200,14 @@ def shared_weights(model: PointModel, reference: PaddedReleased) -> Iterator[Sha
     for ours, theirs in zip(model.scalars.parameters(), reference.tables.parameters(), strict=True):
         yield SharedWeight(ours, theirs, their_rows=slice(1, None))  # row 0 is padding there
     yield from _in_order(model.coordinates, reference.function)
-    our_layers = [module for module in model.encoder.modules() if isinstance(module, ReleasedLayer)]
+    our_layers = [module for module in model.encoder.modules() if isinstance(module, ReleasedPSTLayer)]
     their_layers = [module for module in reference.layers if isinstance(module, PaddedLayer)]
     for our_layer, their_layer in zip(our_layers, their_layers, strict=True):
         yield from _of_layer(our_layer, their_layer)
     yield from _in_order(model.readout.linear, reference.readout)
 
 
-def _of_layer(ours: ReleasedLayer, theirs: PaddedLayer) -> Iterator[SharedWeight]:
+def _of_layer(ours: ReleasedPSTLayer, theirs: PaddedLayer) -> Iterator[SharedWeight]:
     channels = theirs.query.in_features
     for position, linear in enumerate((theirs.query, theirs.key, theirs.left, theirs.right)):
         rows = slice(position * channels, (position + 1) * channels)

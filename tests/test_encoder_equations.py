@@ -25,8 +25,8 @@ from pointset.encoders.pst import (
     OneLayerPST,
     PointAttention,
     PSTLayer,
-    ReleasedLayer,
     ReleasedPST,
+    ReleasedPSTLayer,
     SummingPST,
     SummingPSTLayer,
 )
@@ -116,7 +116,7 @@ def psds_weights(layer: Any) -> tuple[loops.MixerWeights, loops.DeepSetWeights]:
 
 
 def released_weights(layer: Any) -> loops.ReleasedWeights:
-    assert isinstance(layer, ReleasedLayer)
+    assert isinstance(layer, ReleasedPSTLayer)
     wq, wk, w1, w2 = matrices(layer.projections)
     gate, value = perceptron(layer.gate_s), perceptron(layer.value_s)
     needed = loops.ReleasedWeights(wq, wk, w1, w2, pair_perceptron(layer.attention.mlp), gate, value)
@@ -166,7 +166,7 @@ def assert_near(got: Tensor | Array, expected: Array) -> None:
 def assert_encodes_as_loops(encoder: nn.Module, before: PointState) -> None:
     encoder.double()
     after = encoder(before)
-    after = PointState(*(after[0] if isinstance(encoder, ReleasedLayer) else after))
+    after = PointState(*(after[0] if isinstance(encoder, ReleasedPSTLayer) else after))
     for graph in range(before.s.shape[1]):
         expected = encoded_by_loops(encoder, *points_of(before, graph))
         for got_points, expected_points in zip(points_of(after, graph), expected, strict=True):
@@ -178,7 +178,7 @@ ONE_LAYER: dict[str, Callable[[bool], nn.Module]] = {
     "PST": lambda last: PSTLayer(CHANNELS, last=last),
     "SummingPST": lambda last: SummingPSTLayer(CHANNELS, last=last),
     "PSDS": lambda last: PSDSLayer(CHANNELS, last=last),
-    "ReleasedPST": lambda last: ReleasedLayer(CHANNELS, last=last),
+    "ReleasedPST": lambda last: ReleasedPSTLayer(CHANNELS, last=last),
 }
 
 
@@ -319,7 +319,7 @@ def pair_weights_by_loops(pairs: Any, data: Data, nodes: int, released: bool) ->
     Ours: zero without an edge; with distances w_ij ⊙ (1 + e_ij).
     """
     result = np.zeros((nodes, nodes, CHANNELS))
-    if pairs.edge is not None:
+    if pairs.spec is not None:
         if released and pairs.linear is not None:
             result += array(pairs.linear.bias)
         for column in range(data.edge_index.shape[1]):
@@ -330,7 +330,7 @@ def pair_weights_by_loops(pairs: Any, data: Data, nodes: int, released: bool) ->
     for i, j in itertools.product(range(nodes), repeat=2):
         distance = math.sqrt(sum(float(data.pos[i, k] - data.pos[j, k]) ** 2 for k in range(3)))
         near = distance_weight(pairs.distances, distance)
-        if pairs.edge is None:
+        if pairs.spec is None:
             result[i, j] = near
         else:
             result[i, j] = near * result[i, j] if released else near * (1 + result[i, j])

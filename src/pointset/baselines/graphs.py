@@ -200,21 +200,11 @@ def _identity(adjacency: Tensor) -> Tensor:
     return torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device).expand_as(adjacency)
 
 
-def places_of_edges(group: PointGroup) -> Tensor:
-    """(M,): where each edge of the group stands among all B·n·n pairs."""
-    if group.edges is None:
-        raise SpecError("the model was made for edge features, but the graphs carry none")
-    graph, source, target = group.edges
-    nodes = group.size[1]
-    places: Tensor = (graph * nodes + source) * nodes + target
-    return places
-
-
 def mean_of_incident_edges(pairs: PairWeights, group: PointGroup) -> Tensor:
     """Mean embedding of the edges at each node, 0 at isolated nodes: (d, B, n)."""
     graphs, nodes, _ = group.size
     by_edge = pairs.by_edge(group)  # (d, M)
-    source = places_of_edges(group) // max(nodes, 1)  # (M,)
+    source = group.edge_places // max(nodes, 1)  # (M,)
     total = by_edge.new_zeros(len(by_edge), graphs * nodes).index_add(1, source, by_edge)
     count = by_edge.new_zeros(graphs * nodes).index_add(0, source, torch.ones_like(source, dtype=by_edge.dtype))
     return (total / count.clamp(min=1)).view(len(by_edge), graphs, nodes)

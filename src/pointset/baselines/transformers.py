@@ -19,7 +19,6 @@ from pointset.baselines.graphs import (
     SparseGraphs,
     hop_distances,
     mean_of_incident_edges,
-    places_of_edges,
     restored_adjacency,
     same_component,
 )
@@ -237,7 +236,7 @@ class StructureBias(nn.Module):
         bias: Tensor = self.function(distances)
         if self.pairs is not None and self.of_edges is not None:
             by_edge = self.of_edges(self.pairs.by_edge(group))  # (heads, M)
-            bias = bias.flatten(1).index_add(1, places_of_edges(group), by_edge.to(bias.dtype)).view_as(bias)
+            bias = bias.flatten(1).index_add(1, group.edge_places, by_edge.to(bias.dtype)).view_as(bias)
         return GraphormerStructure(bias.transpose(0, 1), (edges != 0).sum(-1))
 
 

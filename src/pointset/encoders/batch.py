@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.arrays import Integers
-from pointset.errors import GraphError
+from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import FlatFeatures, GraphArrays
 from pointset.points.point_set import PointSet, PointSets
 
@@ -256,6 +256,16 @@ class PointGroup:
         """(B, n, r)."""
         graphs, nodes, rank = self.eigenvectors.shape
         return graphs, nodes, rank
+
+    @property
+    def edge_places(self) -> Tensor:
+        """(M,) where each edge stands among all B·n·n pairs of nodes."""
+        if self.edges is None:
+            raise SpecError("the model was made for edge features, but the graphs carry none")
+        graph, source, target = self.edges
+        nodes = self.size[1]
+        places: Tensor = (graph * nodes + source) * nodes + target
+        return places
 
 
 @dataclass(frozen=True, eq=False)

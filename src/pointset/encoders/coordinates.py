@@ -1,4 +1,8 @@
-"""Node features → the first scalars; eigenpairs, edges and distances → the first vectors."""
+"""What a model begins with: node features → the first scalars; eigenpairs, edges and distances → the first vectors.
+
+In the order of this file: :class:`NodeScalars`; functions f of the eigenvalues (Definition 3.2); weights of the pairs
+of points from edge features and, for PST*, distances in space; and :class:`Coordinates`, which puts them together.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,87 @@ from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm
 from pointset.encoders.products import weighted_sums
 from pointset.errors import SpecError
 from pointset.specs import Categories, Reals, Spec
+
+
+def checked_features(features: Tensor | None, spec: Spec, name: str) -> Tensor:
+    """The features (…, c) of a batch in the type that the spec asks for, or an error that says what it expects."""
+    if features is None:
+        raise SpecError(f"the model was made for {name}={spec}, but the graphs carry no such features")
+    columns = 0 if spec is None else spec.width
+    if features.dim() > 3:
+        raise SpecError(f"{name} has more than one axis of columns; expected (rows, {columns}) for {spec}")
+    if features.shape[-1] != columns:
+        raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
+    if isinstance(spec, Reals):
+        return features
+    if features.is_floating_point() and not bool((features == features.round()).all()):
+        raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
+    features = features.long()
+    if isinstance(spec, Categories) and features.numel():
+        for column, size in enumerate(spec.sizes):
+            low, high = int(features[..., column].min()), int(features[..., column].max())
+            if low < 0 or high >= size:
+                raise SpecError(
+                    f"column {column} of {name} holds {low} to {high}; expected 0 to {size - 1} for {spec}. "
+                    "Give the column more categories, or renumber it"
+                )
+    return features
+
+
+class SumOfTables(nn.Module):
+    """Categorical columns (…, c) → (d, …): the sum of one embedding for each column."""
+
+    def __init__(self, sizes: Sequence[int], channels: int):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size, channels) for size in sizes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(…, c) whole numbers → (d, …)."""
+        embedded = [table(features[..., column]) for column, table in enumerate(self.tables)]
+        return torch.stack(embedded).sum(0).movedim(-1, 0)
+
+
+class FeatureEmbedding(nn.Module):
+    """Features as a spec describes them → d channels: categories by a sum of tables, reals by one linear map."""
+
+    def __init__(self, spec: Spec, channels: int):
+        super().__init__()
+        self.spec, self.channels = spec, channels
+        self.tables = SumOfTables(spec.sizes, channels) if isinstance(spec, Categories) else None
+        self.linear = ChannelLinear(spec.width, channels) if isinstance(spec, Reals) else None
+
+    def embedded(self, features: Tensor | None, name: str) -> Tensor:
+        """(…, c) → (d, …)."""
+        columns = checked_features(features, self.spec, name)
+        if self.linear is not None:
+            result: Tensor = self.linear(columns.to(self.linear.weight.dtype).movedim(-1, 0))
+        elif self.tables is not None:
+            result = self.tables(columns)
+        else:
+            raise SpecError(f"no embedding for {name} of {self.spec}")
+        return result
+
+
+class NodeScalars(FeatureEmbedding):
+    """The first scalars s, (d, B, n).
+
+    Categories: a sum of embedding tables, then LayerNorm; reals: one linear map; no features: one learned vector.
+    """
+
+    def __init__(self, spec: Spec, channels: int):
+        super().__init__(spec, channels)
+        self.constant = nn.Parameter(torch.randn(channels)) if spec is None else None
+        self.norm = ChannelNorm()
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (d, B, n)."""
+        if self.constant is not None:
+            graphs, nodes, _ = group.size
+            return self.constant.view(-1, 1, 1).expand(-1, graphs, nodes)
+        scalars = self.embedded(group.x, "node features x")
+        normed: Tensor = scalars if self.tables is None else self.norm(scalars)
+        return normed
+
 
 # Eigenvalue functions f: (B, r) → (d, B, r), equivariant to permutations of the eigenvalues (Definition 3.2).
 
@@ -117,58 +202,11 @@ class RootAndPolynomials(nn.Module):
         return torch.cat([self.root(eigenvalues), polynomials])
 
 
-# Features of a batch held against the spec that the model was made for (:func:`checked`).
+class PairWeights(FeatureEmbedding, ABC):
+    """e_ij (d, B, n, n) from the edge features of a group, 0 where there is no edge; for PST* also from distances."""
 
-
-def checked(features: Tensor | None, spec: Spec, name: str) -> Tensor:
-    """The features as (…, c) of the right kind, or an error that says what the spec expects."""
-    if features is None:
-        raise SpecError(f"the model was made for {name}={spec}, but the graphs carry no such features")
-    columns = 0 if spec is None else spec.width
-    if features.dim() > 3:
-        raise SpecError(f"{name} has more than one axis of columns; expected (rows, {columns}) for {spec}")
-    if features.shape[-1] != columns:
-        raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
-    if isinstance(spec, Reals):
-        return features
-    if features.is_floating_point() and not bool((features == features.round()).all()):
-        raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
-    features = features.long()
-    if isinstance(spec, Categories) and features.numel():
-        for column, size in enumerate(spec.sizes):
-            low, high = int(features[..., column].min()), int(features[..., column].max())
-            if low < 0 or high >= size:
-                raise SpecError(
-                    f"column {column} of {name} holds {low} to {high}; expected 0 to {size - 1} for {spec}. "
-                    "Give the column more categories, or renumber it"
-                )
-    return features
-
-
-# Weights of pairs of points, e_ij (d, B, n, n), from edge features and, for PST*, from distances in space.
-
-
-class SumOfTables(nn.Module):
-    """Categorical columns (…, c) → (d, …): the sum of one embedding for each column."""
-
-    def __init__(self, sizes: Sequence[int], channels: int):
-        super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(size, channels) for size in sizes)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """(…, c) whole numbers → (d, …)."""
-        embedded = [table(features[..., column]) for column, table in enumerate(self.tables)]
-        return torch.stack(embedded).sum(0).movedim(-1, 0)
-
-
-class PairWeights(nn.Module, ABC):
-    """e_ij from the edge features of a group, zero where there is no edge, times a weight by distance for PST*."""
-
-    def __init__(self, edge: Spec, channels: int, distances: nn.Module | None):
-        super().__init__()
-        self.edge, self.channels = edge, channels
-        self.tables = SumOfTables(edge.sizes, channels) if isinstance(edge, Categories) else None
-        self.linear = ChannelLinear(edge.width, channels) if isinstance(edge, Reals) else None
+    def __init__(self, spec: Spec, channels: int, distances: nn.Module | None):
+        super().__init__(spec, channels)
         self.distances = distances
 
     @abstractmethod
@@ -177,36 +215,26 @@ class PairWeights(nn.Module, ABC):
 
     def by_edge(self, group: PointGroup) -> Tensor:
         """(d, M): each edge's embedding, in the order of the group's edges."""
-        features = checked(group.edge_attr, self.edge, "edge features edge_attr")  # (M, c)
-        if self.tables is not None:
-            embedded: Tensor = self.tables(features)
-        elif self.linear is not None:
-            embedded = self.linear(features.to(self.linear.weight.dtype).mT)
-        else:
-            raise SpecError(f"no embedding for {self.edge}")
-        return embedded
+        return self.embedded(group.edge_attr, "edge features edge_attr")
 
     def of_edges(self, group: PointGroup, elsewhere: Tensor | None = None) -> Tensor:
         """(d, B, n, n) with each edge's embedding, and ``elsewhere`` (d,) or 0 at all other pairs."""
         by_edge = self.by_edge(group)
         graphs, nodes, _ = group.size
-        if group.edges is None:
-            raise SpecError("the batch has edge features without edges")
-        place = (group.edges[0] * nodes + group.edges[1]) * nodes + group.edges[2]
         empty = by_edge.new_zeros(self.channels, 1) if elsewhere is None else elsewhere.unsqueeze(-1)
         pairs = empty.expand(self.channels, graphs * nodes * nodes)
-        return pairs.index_copy(1, place, by_edge).view(self.channels, graphs, nodes, nodes)
+        return pairs.index_copy(1, group.edge_places, by_edge).view(self.channels, graphs, nodes, nodes)
 
 
 class EdgeWeights(PairWeights):
-    """Ours: an edge's embedding, zero elsewhere; with distances w_ij, every pair weighs w_ij ⊙ (1 + e_ij)."""
+    """An edge's embedding, zero elsewhere; with distances w_ij, every pair weighs w_ij ⊙ (1 + e_ij)."""
 
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
         if self.distances is None:
             return self.of_edges(group)
         near: Tensor = self.distances(group)
-        return near if self.edge is None else near * (1 + self.of_edges(group))
+        return near if self.spec is None else near * (1 + self.of_edges(group))
 
 
 class ReleasedPairWeights(PairWeights):
@@ -214,7 +242,7 @@ class ReleasedPairWeights(PairWeights):
 
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
-        if self.edge is None and self.distances is not None:
+        if self.spec is None and self.distances is not None:
             near: Tensor = self.distances(group)
             return near
         weights = self.of_edges(group, None if self.linear is None else self.linear.bias)
@@ -258,36 +286,6 @@ def distances(group: PointGroup) -> Tensor:
     square = (group.pos.unsqueeze(2) - group.pos.unsqueeze(1)).square().sum(-1)
     # Twice the same point has distance 0, where the root's gradient is infinite: it is taken elsewhere only.
     return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), square)
-
-
-class NodeScalars(nn.Module):
-    """The first scalars s, (d, B, n).
-
-    Categories: a sum of embedding tables, then LayerNorm; reals: one linear map; no features: one learned vector.
-    """
-
-    def __init__(self, spec: Spec, channels: int):
-        super().__init__()
-        self.spec = spec
-        self.tables = SumOfTables(spec.sizes, channels) if isinstance(spec, Categories) else None
-        self.linear = ChannelLinear(spec.width, channels) if isinstance(spec, Reals) else None
-        self.constant = nn.Parameter(torch.randn(channels)) if spec is None else None
-        self.norm = ChannelNorm()
-
-    def forward(self, group: PointGroup) -> Tensor:
-        """Group → (d, B, n)."""
-        if self.constant is not None:
-            graphs, nodes, _ = group.size
-            return self.constant.view(-1, 1, 1).expand(-1, graphs, nodes)
-        features = checked(group.x, self.spec, "node features x")
-        if self.linear is not None:
-            by_column = features.to(self.linear.weight.dtype).movedim(-1, 0)
-            linear: Tensor = self.linear(by_column)
-            return linear
-        if self.tables is None:
-            raise SpecError(f"no embedding for {self.spec}")
-        scalars: Tensor = self.norm(self.tables(features))
-        return scalars
 
 
 class Coordinates(nn.Module):

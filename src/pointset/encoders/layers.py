@@ -19,6 +19,8 @@ from torch.nn.functional import layer_norm
 from pointset.encoders.products import normalised_vectors, pair_mlp, row_products
 
 Norm = Literal["none", "layer"]
+Level = Literal["graph", "node"]
+Pooling = Literal["sum", "mean", "max"]
 SIZE_EXPONENT = 0.925  # of the released model: sums over n points are scaled by n^-0.925
 
 
@@ -98,6 +100,26 @@ class MLP(nn.Sequential):
         super().__init__(*parts)
 
 
+class PairMLP(nn.Module):
+    """A two-layer MLP on every pair, (c, B, n, n) → (d, B, n, n); ``tail``: SiLU also at the end."""
+
+    def __init__(self, inputs: int, channels: int, *, tail: bool):
+        super().__init__()
+        first, second = ChannelLinear(inputs, channels), ChannelLinear(channels, channels)
+        self.weight1, self.bias1 = first.parameters()
+        self.weight2, self.bias2 = second.parameters()
+        self.tail = tail
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(c, B, n, n) → (d, B, n, n)."""
+        return pair_mlp(x, self.weight1, self.bias1, self.weight2, self.bias2, self.tail)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        channels, inputs = self.weight1.shape
+        return f"{inputs} → {channels} → {channels}{', SiLU at the end' if self.tail else ''}"
+
+
 class VectorNorm(nn.Module):
     """Centre vectors over the channels and give each length 1 over the rank axis, with a floor.
 
@@ -159,7 +181,7 @@ class LayerStack(nn.Module):
         return state
 
 
-def begin_in_sight(encoder: nn.Module, *, attention: float = 1.0) -> None:
+def enlarge_first_weights(encoder: nn.Module, *, attention: float = 1.0) -> None:
     """Weights of variance 1 / inputs instead of PyTorch's 1 / (3 inputs), no biases; ``attention`` times that in pairs.
 
     So the first outputs depend on the graph's edges. With PyTorch's weights attention begins as nearly the same number
@@ -193,33 +215,6 @@ class AttentionMap(nn.Module):
     """Base of the modules whose output is attention, (d, B, n, n), before the factor n^-0.925: it can be read out."""
 
 
-class PairMLP(nn.Module):
-    """A two-layer MLP on every pair, (c, B, n, n) → (d, B, n, n); ``tail``: SiLU also at the end."""
-
-    def __init__(self, inputs: int, channels: int, *, tail: bool):
-        super().__init__()
-        first, second = ChannelLinear(inputs, channels), ChannelLinear(channels, channels)
-        self.weight1, self.bias1 = first.parameters()
-        self.weight2, self.bias2 = second.parameters()
-        self.tail = tail
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(c, B, n, n) → (d, B, n, n)."""
-        return pair_mlp(x, self.weight1, self.bias1, self.weight2, self.bias2, self.tail)
-
-    def extra_repr(self) -> str:
-        """Shown by print(model)."""
-        channels, inputs = self.weight1.shape
-        return f"{inputs} → {channels} → {channels}{', SiLU at the end' if self.tail else ''}"
-
-
-# The end of a model: pooling, equation (5), or none for node tasks, and one linear map.
-
-
-Pooling = Literal["sum", "mean", "max"]
-Level = Literal["graph", "node"]
-
-
 def pooled(s: Tensor, pooling: Pooling) -> Tensor:
     """Equation (5): scalars (d, B, n) → (d, B). A graph without nodes gives zeros."""
     nodes = s.shape[-1]
@@ -229,7 +224,7 @@ def pooled(s: Tensor, pooling: Pooling) -> Tensor:
 
 
 class Readout(nn.Module):
-    """Scalars (d, B, n) → (B, out) for graphs, (B·n, out) for nodes."""
+    """The end of a model, pooling or none and one linear map: scalars (d, B, n) → (B, out), or (B·n, out) for nodes."""
 
     def __init__(self, channels: int, out: int, level: Level, pooling: Pooling):
         super().__init__()

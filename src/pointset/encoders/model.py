@@ -1,10 +1,11 @@
-"""A whole model: points in, predictions out."""
+"""A whole model, points in and predictions out; what it computes for one graph, and its parts in a table."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -22,187 +23,7 @@ from pointset.points.point_set import PointSet
 from pointset.registry import load_part, preset_named
 from pointset.specs import Spec, read_spec
 
-# A model in a table: its parts, what goes in and out, and how many parameters each has.
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    part: str
-    kind: str
-    shapes: str
-    parameters: int
-
-
-def count(module: nn.Module | None) -> int:
-    """Number of trainable numbers."""
-    return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
-
-
-def summarise(model: nn.Module) -> str:
-    """The table of a :class:`~pointset.PointModel` as text; B graphs with n nodes and rank r."""
-    d = _width(model)
-    rows = [Row("scalars", _kind(model.scalars), f"x → s ({d}, B, n)", count(_child(model, "scalars")))]
-    coordinates = _child(model, "coordinates")
-    function, pairs = getattr(coordinates, "function", None), getattr(coordinates, "pairs", None)
-    if function is not None:
-        rows.append(Row("coordinates.function", _kind(function), f"Λ (B, r) → f(Λ) ({d}, B, r)", count(function)))
-    if pairs is not None:
-        rows.append(Row("coordinates.pairs", _kind(pairs), f"edges, distances → e ({d}, B, n, n)", count(pairs)))
-    rest = count(coordinates) - count(function) - count(pairs)
-    rows.append(Row("coordinates", _kind(coordinates), f"U, f(Λ), e → v ({d}, B, n, r)", rest))
-    rows += _encoder_rows(_child(model, "encoder"), d)
-    readout = _child(model, "readout")
-    rows.append(Row("readout", _kind(readout), _readout_shapes(readout, d), count(readout)))
-    return _table(rows, count(model))
-
-
-def _child(model: nn.Module, name: str) -> nn.Module:
-    part = getattr(model, name)
-    if not isinstance(part, nn.Module):
-        raise TypeError(f"{name} is a {type(part).__name__}; expected a module")
-    return part
-
-
-def _kind(module: object) -> str:
-    return type(module).__name__
-
-
-def _width(model: nn.Module) -> str:
-    settings = getattr(model, "settings", None)
-    return "d" if settings is None else str(settings.dim)
-
-
-def _encoder_rows(encoder: nn.Module, d: str) -> list[Row]:
-    """A row for each run of equal layers, and one for what the encoder has besides."""
-    shapes = f"s, v → s ({d}, B, n), v ({d}, B, n, r)"
-    layers = getattr(encoder, "layers", None)
-    if not isinstance(layers, nn.ModuleList) or not len(layers):
-        return [Row("encoder", _kind(encoder), shapes, count(encoder))]
-    rows: list[Row] = []
-    start = 0
-    for stop in range(1, len(layers) + 1):
-        if stop < len(layers) and count(layers[stop]) == count(layers[start]):
-            continue
-        name = f"encoder.layers[{start}]" if stop - start == 1 else f"encoder.layers[{start}…{stop - 1}]"
-        times = "" if stop - start == 1 else f" × {stop - start}"
-        rows.append(Row(name, _kind(layers[start]) + times, shapes, sum(count(layer) for layer in layers[start:stop])))
-        start = stop
-    if rest := count(encoder) - sum(row.parameters for row in rows):
-        rows.append(Row("encoder", _kind(encoder), "", rest))
-    return rows
-
-
-def _readout_shapes(readout: nn.Module, d: str) -> str:
-    linear = getattr(readout, "linear", None)
-    out = linear.out_features if isinstance(linear, nn.Linear) else "out"
-    if getattr(readout, "level", "graph") == "node":
-        return f"s ({d}, B, n) → (nodes, {out})"
-    return f"s ({d}, B, n) → {getattr(readout, 'pooling', 'pool')} → (graphs, {out})"
-
-
-def _table(rows: list[Row], total: int) -> str:
-    header = ("part", "kind", "shapes", "parameters")
-    cells = [header, *((row.part, row.kind, row.shapes, f"{row.parameters:,}") for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(3)]
-    width = max(len(line[3]) for line in cells)
-    lines = [
-        f"{part:<{widths[0]}}  {kind:<{widths[1]}}  {shapes:<{widths[2]}}  {number:>{width}}"
-        for part, kind, shapes, number in cells
-    ]
-    lines.insert(1, "─" * len(lines[0]))
-    lines += ["─" * len(lines[0]), f"{'total':<{len(lines[0]) - width}}{total:>{width},}"]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-# What a model computes for one graph on the way to its output: coordinates and attention, to look at.
-
-
-class Inspection(NamedTuple):
-    """One graph as a model sees it."""
-
-    output: Tensor  # (1, out) or (n, out)
-    eigenvalues: Tensor  # (r,)
-    functions: Tensor  # (r, d) the eigenvalue functions f_i(λ)
-    coordinates: Tensor  # (n, r, d) the first vectors
-    attention: list[Tensor]  # (d, n, n) for each layer, as it weighs the sums; empty where a model has none
-
-
-def has_coordinates(model: nn.Module) -> bool:
-    """Whether it begins with coordinates of points: the paper's variants do, message passing does not."""
-    return any(isinstance(part, Coordinates) for part in model.modules())
-
-
-def inspect(model: nn.Module, points: Any) -> Inspection:
-    """Run the model on one graph and keep what passes by; forward hooks listen only during this call."""
-    seen: dict[str, list[Tensor]] = {"coordinates": [], "functions": [], "attention": []}
-
-    def listen(name: str) -> Any:
-        return lambda _module, _arguments, output: seen[name].append(output.detach()[:, 0])
-
-    if not has_coordinates(model):
-        raise SpecError("the model has no coordinates to look at; expected one of the paper's variants, not a baseline")
-    hooks = []
-    for part in model.modules():
-        if isinstance(part, Coordinates):
-            hooks += [
-                part.register_forward_hook(listen("coordinates")),
-                part.function.register_forward_hook(listen("functions")),
-            ]
-        if isinstance(part, AttentionMap):
-            hooks.append(part.register_forward_hook(listen("attention")))
-    try:
-        with torch.no_grad():
-            output = model(points)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)
-    scale = factor(seen["coordinates"][0].shape[1])
-    return Inspection(
-        output=output,
-        eigenvalues=points.groups[0].eigenvalues[0],
-        functions=seen["functions"][0].mT,
-        coordinates=seen["coordinates"][0].permute(1, 2, 0),
-        attention=[weights * scale for weights in seen["attention"]],
-    )
-
-
-# How a model is run: which autocast is worth it, and why `torch.compile` changes nothing.
-
-
 Function = TypeVar("Function", bound=Callable[..., torch.Tensor])
-
-
-def check_autocast(device: torch.device) -> None:
-    """Refuse reduced precision on a CPU that only emulates it: there it is slower than float32.
-
-    Measured with ``benchmarks/encoder_speed.py --bf16``.
-    """
-    if device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_bfloat16_products():
-        raise SpecError(
-            "got autocast on a CPU without bfloat16 products (AVX512-BF16 or AMX), where it is slower than float32; "
-            "leave autocast out on this machine, or use a GPU"
-        )
-
-
-def has_bfloat16_products() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices itself."""
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
-def uncompiled(function: Function) -> Function:
-    """The function as it is, also inside ``torch.compile``.
-
-    Every batch brings other sizes (B, n, r), and each would be compiled anew: some twenty seconds for about a tenth of
-    its time (``benchmarks/encoder_speed.py --compile``). So a compiled model runs as written.
-    """
-    dynamo = sys.modules.get("torch._dynamo")  # torch.compile has loaded it; otherwise it is not worth seconds
-    if dynamo is None:
-        return function
-    disabled: Function = dynamo.disable(function)
-    return disabled
-
 
 # Large groups are computed in pieces: tensors beyond the cache and beyond what the allocator keeps cost up to a quarter
 # of the time; and checkpointing holds the activations of one piece at a time. Bytes of a piece's vectors.
@@ -360,22 +181,16 @@ class PointModel(nn.Module):
         Args:
             graph: one graph of any accepted kind, or a point set.
         """
-        points = self.read([graph])
-        was_training = self.training
-        self.eval()
-        try:
-            return inspect(self, points)
-        finally:
-            self.train(was_training)
+        return inspect(self, self.read([graph]))
 
     @property
     def num_parameters(self) -> int:
         """How many numbers are trained."""
-        return count(self)
+        return _count(self)
 
     def summary(self) -> None:
         """Print a table of the parts, their shapes and parameters."""
-        print(summarise(self))
+        print(_summary(self))
 
     def read(self, batch: Any) -> PointBatch:
         """Whatever :meth:`forward` takes, as points of the model's matrix, type and device."""
@@ -426,3 +241,151 @@ def _check(settings: Settings) -> None:
     noise = settings.noise
     if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= noise < math.inf:
         raise SpecError(f"got noise={settings.noise!r}; expected a number, at least 0")
+
+
+def check_autocast(device: torch.device) -> None:
+    """Refuse reduced precision on a CPU that only emulates it: there it is slower than float32.
+
+    Measured with ``benchmarks/encoder_speed.py --bf16``.
+    """
+    if device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_bfloat16_products():
+        raise SpecError(
+            "got autocast on a CPU without bfloat16 products (AVX512-BF16 or AMX), where it is slower than float32; "
+            "leave autocast out on this machine, or use a GPU"
+        )
+
+
+def has_bfloat16_products() -> bool:
+    """Whether this CPU multiplies bfloat16 matrices itself."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def uncompiled(function: Function) -> Function:
+    """The function as it is, also inside ``torch.compile``.
+
+    Every batch brings other sizes (B, n, r), and each would be compiled anew: some twenty seconds for about a tenth of
+    its time (``benchmarks/encoder_speed.py --compile``). So a compiled model runs as written.
+    """
+    dynamo = sys.modules.get("torch._dynamo")  # torch.compile has loaded it; otherwise it is not worth seconds
+    if dynamo is None:
+        return function
+    disabled: Function = dynamo.disable(function)
+    return disabled
+
+
+class Inspection(NamedTuple):
+    """One graph as a model sees it."""
+
+    output: Tensor  # (1, out) or (n, out)
+    eigenvalues: Tensor  # (r,)
+    functions: Tensor  # (r, d) the eigenvalue functions f_i(λ)
+    coordinates: Tensor  # (n, r, d) the first vectors
+    attention: list[Tensor]  # (d, n, n) for each layer, as it weighs the sums; empty where a model has none
+
+
+def has_coordinates(model: nn.Module) -> bool:
+    """Whether it begins with coordinates of points: the paper's variants do, message passing does not."""
+    return any(isinstance(part, Coordinates) for part in model.modules())
+
+
+def inspect(model: PointModel, points: PointBatch) -> Inspection:
+    """Run the model in evaluation mode on one graph and keep what passes by, with hooks for the time of this call."""
+    seen: dict[str, list[Tensor]] = {"coordinates": [], "functions": [], "attention": []}
+
+    def listen(name: str) -> Any:
+        return lambda _module, _arguments, output: seen[name].append(output.detach()[:, 0])
+
+    if not has_coordinates(model):
+        raise SpecError("the model has no coordinates to look at; expected one of the paper's variants, not a baseline")
+    hooks = []
+    for part in model.modules():
+        if isinstance(part, Coordinates):
+            hooks += [
+                part.register_forward_hook(listen("coordinates")),
+                part.function.register_forward_hook(listen("functions")),
+            ]
+        if isinstance(part, AttentionMap):
+            hooks.append(part.register_forward_hook(listen("attention")))
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            output = model(points)
+    finally:
+        model.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)
+    scale = factor(seen["coordinates"][0].shape[1])
+    return Inspection(
+        output=output,
+        eigenvalues=points.groups[0].eigenvalues[0],
+        functions=seen["functions"][0].mT,
+        coordinates=seen["coordinates"][0].permute(1, 2, 0),
+        attention=[weights * scale for weights in seen["attention"]],
+    )
+
+
+class _Row(NamedTuple):
+    """One line of the table of a model's parts."""
+
+    part: str
+    module: str  # the name of its class
+    shapes: str
+    parameters: int
+
+
+def _count(module: nn.Module | None) -> int:
+    """Number of trainable numbers."""
+    return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def _summary(model: PointModel) -> str:
+    """The parts, what goes in and out, and how many parameters each has; B graphs with n nodes and rank r."""
+    d = "d" if model.settings is None else str(model.settings.dim)
+    function, pairs = (getattr(model.coordinates, name, None) for name in ("function", "pairs"))
+    rest = _count(model.coordinates) - _count(function) - _count(pairs)
+    parts = [
+        ("scalars", model.scalars, f"x → s ({d}, B, n)", _count(model.scalars)),
+        ("coordinates.function", function, f"Λ (B, r) → f(Λ) ({d}, B, r)", _count(function)),
+        ("coordinates.pairs", pairs, f"edges, distances → e ({d}, B, n, n)", _count(pairs)),
+        ("coordinates", model.coordinates, f"U, f(Λ), e → v ({d}, B, n, r)", rest),
+    ]
+    rows = [_Row(name, type(part).__name__, shapes, count) for name, part, shapes, count in parts if part is not None]
+    rows += _encoder_rows(model.encoder, f"s, v → s ({d}, B, n), v ({d}, B, n, r)")
+    end = model.readout
+    outputs = getattr(getattr(end, "linear", None), "out_features", "out")  # a readout of one's own may have no linear
+    result = f"(nodes, {outputs})" if end.level == "node" else f"{end.pooling} → (graphs, {outputs})"
+    rows.append(_Row("readout", type(end).__name__, f"s ({d}, B, n) → {result}", _count(end)))
+    return _table(rows, _count(model))
+
+
+def _encoder_rows(encoder: nn.Module, shapes: str) -> list[_Row]:
+    """A row for each run of equal layers, and one for what the encoder has besides."""
+    name, layers = type(encoder).__name__, getattr(encoder, "layers", None)
+    if not isinstance(layers, nn.ModuleList) or not len(layers):
+        return [_Row("encoder", name, shapes, _count(encoder))]
+    rows: list[_Row] = []
+    for size, run in groupby(range(len(layers)), key=lambda at: _count(layers[at])):
+        first, *others = run
+        last = others[-1] if others else first
+        numbers, times = (f"{first}…{last}", f" × {1 + len(others)}") if others else (str(first), "")
+        kind = type(layers[first]).__name__ + times
+        rows.append(_Row(f"encoder.layers[{numbers}]", kind, shapes, size * (1 + len(others))))
+    if rest := _count(encoder) - sum(row.parameters for row in rows):
+        rows.append(_Row("encoder", name, "", rest))
+    return rows
+
+
+def _table(rows: list[_Row], total: int) -> str:
+    header = ("part", "kind", "shapes", "parameters")
+    cells = [header, *((*row[:3], f"{row.parameters:,}") for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(3)]
+    width = max(len(line[3]) for line in cells)
+    lines = [
+        f"{part:<{widths[0]}}  {kind:<{widths[1]}}  {shapes:<{widths[2]}}  {number:>{width}}"
+        for part, kind, shapes, number in cells
+    ]
+    lines.insert(1, "─" * len(lines[0]))
+    lines += ["─" * len(lines[0]), f"{'total':<{len(lines[0]) - width}}{total:>{width},}"]
+    return "\n".join(line.rstrip() for line in lines)

@@ -16,7 +16,7 @@ from pointset.encoders.layers import (
     LayerStack,
     PointState,
     VectorBound,
-    begin_in_sight,
+    enlarge_first_weights,
     size_scale,
 )
 from pointset.encoders.products import row_products
@@ -87,4 +87,4 @@ class PSDS(LayerStack):
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSDSLayer, channels, layers)
-        begin_in_sight(self)
+        enlarge_first_weights(self)

@@ -1,12 +1,13 @@
-"""Point Set Transformer, equations (1) to (4) of the paper; pooling, equation (5), is in readout.py.
+"""The Point Set Transformer, equations (1) to (4) of the paper, and its variants.
 
 State of a group of B graphs with n points of rank r: scalars s (d, B, n), invariant to O(r); vectors v (d, B, n, r),
-equivariant to it. A layer costs n²·r·d for the pairs and n·r·d² + n²·d² for mixing channels, for each graph.
+equivariant to it. The first state comes from :mod:`pointset.encoders.coordinates`; pooling, equation (5), is the
+``Readout`` in :mod:`pointset.encoders.layers`. A layer costs n²·r·d for the pairs and n·r·d² + n²·d² for mixing
+channels, for each graph.
 
-What the paper leaves open and what is done here (docs/departures_from_paper.md): scalars are normalised and
-vectors bounded before they are used, attention is scaled by n^-0.925, SiLU throughout, residual connections, larger
-first weights.
-Queries and keys are taken before the mixer, values after it, as in the proofs of Appendix A.
+What the paper leaves open and what is done here (docs/departures_from_paper.md): scalars are normalised and vectors
+bounded before they are used, attention is scaled by n^-0.925, SiLU throughout, residual connections, larger first
+weights. Queries and keys are taken before the mixer, values after it, as in the proofs of Appendix A.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pointset.encoders.layers import (
     ScalarBound,
     VectorBound,
     VectorNorm,
-    begin_in_sight,
+    enlarge_first_weights,
     size_scale,
 )
 from pointset.encoders.products import attended, pair_products, projected_products, weighted_sums
@@ -102,7 +103,7 @@ class PSTLayer(nn.Module):
         return PointState(*attended(attention, values_s, values_v, *state, self.sum_factor(s.shape[-1])))
 
     def sum_factor(self, nodes: int) -> float:
-        """By what the sums over the points of a graph are multiplied."""
+        """What the sums over the points of a graph are multiplied by."""
         return size_scale(nodes)
 
 
@@ -111,27 +112,65 @@ class PST(LayerStack):
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSTLayer, channels, layers)
-        begin_in_sight(self, attention=min(1.0, 4 / layers))  # what many layers add must not explode
+        enlarge_first_weights(self, attention=min(1.0, 4 / layers))  # what many layers add must not explode
 
 
-# PST-onelayer of the ablation (Appendix H): attention is computed once, scalars and vectors are not combined.
-#
-# The attention matrix comes from the first coordinates and scalars by equation (3); every layer then mixes scalars
-# alone,
-# s_i ← s_i + Σ_j Atten_ij MLP(s_j). It shows what is lost where the graph only enters through fixed pair weights.
+class SummingPSTLayer(PSTLayer):
+    """A layer of PST with Σ_j Atten_ij s'_j / 16 and Σ_j Atten_ij v'_j / 16, whose scalars keep their size."""
+
+    LONGEST_VECTOR = 10.0  # the products of long vectors are counts, too
+    SUM_FACTOR = 1 / 16  # of the order of one over the number of points
+
+    def __init__(self, channels: int, *, last: bool = False):
+        super().__init__(channels, last=last)
+        self.norm_s, self.bound_v = ScalarBound(), VectorBound(self.LONGEST_VECTOR)
+
+    def sum_factor(self, nodes: int) -> float:
+        """The same for every n."""
+        return self.SUM_FACTOR
+
+
+class SummingPST(LayerStack):
+    """PST for tasks that count: sums over points are sums, equation (4) as it is printed.
+
+    The other variants scale the sums over n points by n^-0.925, which keeps values alike in small and large graphs. To
+    count, such a model has to find n and undo the factor, and graphs of different size pull its weights in different
+    directions. Here the factor is the same for all graphs, and scalars are bounded instead of normalised, so that their
+    size is not lost on the way. Attention begins still larger than in the other variants.
+    """
+
+    FIRST_SCALARS = 0.01  # small beside what the layers add
+    ATTENTION_GAIN = 3.0  # so that what few neighbours give can be seen among all points
+    SCALAR_GAIN = 0.1  # at the beginning the scalars of all points are alike, and say nothing of a pair
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__(SummingPSTLayer, channels, layers)
+        enlarge_first_weights(self, attention=self.ATTENTION_GAIN)
+        with torch.no_grad():
+            for part in self.modules():
+                if isinstance(part, PairMLP):
+                    part.weight1[:, :channels].mul_(self.SCALAR_GAIN)
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state, with the same shapes."""
+        return super().forward(PointState(self.FIRST_SCALARS * state.s, state.v))
 
 
 class OneLayerPST(nn.Module):
-    """One attention matrix for all layers."""
+    """PST-onelayer of the ablation (Appendix H): one attention matrix for all layers, scalars and vectors not combined.
+
+    The attention comes from the first coordinates and scalars by equation (3); every layer then mixes scalars alone,
+    s_i ← s_i + Σ_j Atten_ij MLP(s_j). It shows what is lost where the graph only enters through fixed pair weights.
+    """
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
         self.norm_s, self.bound_v = ChannelNorm(), VectorBound()
-        self.projections_v = ChannelLinear(channels, 2 * channels, bias=False)
+        self.projections_v = ChannelLinear(channels, 2 * channels, bias=False)  # W_q, W_k in one product
         self.projections_s = ChannelLinear(channels, 2 * channels, bias=False)
         self.attention = PointAttention(channels)
         self.values = nn.ModuleList(MLP([channels, channels, channels]) for _ in range(layers))
-        begin_in_sight(self)
+        enlarge_first_weights(self)
 
     def forward(self, state: PointState) -> PointState:
         """State → state with other scalars; the vectors stay as they are."""
@@ -142,16 +181,6 @@ class OneLayerPST(nn.Module):
             sums = weighted_sums(attention, values(self.norm_s(s)).unsqueeze(-1)).squeeze(-1)
             s = s + size_scale(s.shape[-1]) * sums
         return PointState(s, state.v)
-
-
-# The authors' released model: what their code computes, which is not quite what the paper prints.
-#
-# For each layer ℓ, with ŝ and v̂ normalised:
-#
-# * pair term g_ij = MLP(⟨W_q v̂_i, W_k v̂_j⟩ per channel)·n^-0.925; attention a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + g accumulates over the
-#   layers; scalars do not enter it;
-# * mixer s' = ŝ + MLP(ŝ) ⊙ ⟨W₁v̂_i, W₂v̂_i⟩, v' = v̂ + v̂ ⊙ MLP(ŝ): products with residuals, no concatenation;
-# * update s ← s + Σ_j a_ij ⊙ MLP(s'_j), v ← v + Σ_j a_ij ⊙ (W v'_j).
 
 
 class Gate(nn.Module):
@@ -180,8 +209,15 @@ class ReleasedAttention(AttentionMap):
         return term if previous is None else previous + term
 
 
-class ReleasedLayer(nn.Module):
-    """One layer; takes the attention of the layer before and hands on its own.
+class ReleasedPSTLayer(nn.Module):
+    """A layer of the model that the authors released, which is not quite what the paper prints.
+
+    With ŝ and v̂ normalised:
+
+    * pair term g_ij = MLP(⟨W_q v̂_i, W_k v̂_j⟩ per channel)·n^-0.925; attention a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + g accumulates over the
+      layers; scalars do not enter it;
+    * mixer s' = ŝ + MLP(ŝ) ⊙ ⟨W₁v̂_i, W₂v̂_i⟩, v' = v̂ + v̂ ⊙ MLP(ŝ): products with residuals, no concatenation;
+    * update s ← s + Σ_j a_ij ⊙ MLP(s'_j), v ← v + Σ_j a_ij ⊙ (W v'_j).
 
     ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
     """
@@ -196,7 +232,7 @@ class ReleasedLayer(nn.Module):
         self.value_v = None if last else ChannelLinear(channels, channels, bias=False)
 
     def forward(self, state: PointState, previous: Tensor | None = None) -> tuple[PointState, Tensor]:
-        """State and attention before → state and attention after."""
+        """State and attention of the layer before → state and attention of this one."""
         s, v = self.norm_s(state.s), self.norm_v(state.v)
         products, lengths = projected_products(self.projections(v))  # (d, B, n, n), (d, B, n)
         attention: Tensor = self.attention(products, previous)
@@ -208,10 +244,10 @@ class ReleasedLayer(nn.Module):
 
 
 class ReleasedPST(LayerStack):
-    """Layers that share one growing attention."""
+    """The authors' released model: layers that share one growing attention."""
 
     def __init__(self, channels: int, layers: int):
-        super().__init__(ReleasedLayer, channels, layers)
+        super().__init__(ReleasedPSTLayer, channels, layers)
 
     def forward(self, state: PointState) -> PointState:
         """State → state; the vectors are those after the last layer but one, as nothing reads later ones."""
@@ -219,50 +255,3 @@ class ReleasedPST(LayerStack):
         for layer in self.layers:
             state, attention = layer(state, attention)
         return state
-
-
-# PST whose sums over points are sums: equation (4) as it is printed, for tasks that count (:class:`SummingPST`).
-#
-# The released model, and after it the other presets, scale the sums over n points by n^-0.925, which keeps values
-# alike
-# in small and large graphs. To count, such a model has to find n and undo the factor, and graphs of different size
-# pull
-# its weights in different directions. Here the factor is the same for all graphs, and scalars are bounded instead of
-# normalised, so that their size is not lost on the way.
-#
-# Attention begins still larger than in the other presets (:func:`begin_in_sight`).
-
-
-_FIRST_SCALARS = 0.01
-_LONGEST_VECTOR = 10.0  # also the products of long vectors are counts
-_SUM_FACTOR = 1 / 16  # of the order of one over the number of points
-_ATTENTION_GAIN = 3.0  # what few neighbours give is to be seen among all points
-_SCALAR_GAIN = 0.1  # at the beginning the scalars of all points are alike, and say nothing of a pair
-
-
-class SummingPSTLayer(PSTLayer):
-    """A layer of PST with Σ_j Atten_ij s'_j / 16 and Σ_j Atten_ij v'_j / 16, whose scalars keep their size."""
-
-    def __init__(self, channels: int, *, last: bool = False):
-        super().__init__(channels, last=last)
-        self.norm_s, self.bound_v = ScalarBound(), VectorBound(_LONGEST_VECTOR)
-
-    def sum_factor(self, nodes: int) -> float:
-        """The same for every n."""
-        return _SUM_FACTOR
-
-
-class SummingPST(LayerStack):
-    """The Point Set Transformer for counting."""
-
-    def __init__(self, channels: int, layers: int):
-        super().__init__(SummingPSTLayer, channels, layers)
-        begin_in_sight(self, attention=_ATTENTION_GAIN)
-        with torch.no_grad():
-            for part in self.modules():
-                if isinstance(part, PairMLP):
-                    part.weight1[:, :channels].mul_(_SCALAR_GAIN)
-
-    def forward(self, state: PointState) -> PointState:
-        """State → state; the first scalars are small beside what the layers add."""
-        return super().forward(PointState(_FIRST_SCALARS * state.s, state.v))

@@ -11,7 +11,7 @@ from torch import Tensor
 from pointset.datasets.molecules.many import Unreadable
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_of_kind
-from pointset.encoders.coordinates import checked
+from pointset.encoders.coordinates import checked_features
 from pointset.encoders.model import PointModel
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import Features, Graph, WeightKind
@@ -91,13 +91,13 @@ class Needs(NamedTuple):
         if not rows:
             return torch.empty(0, spec.width, dtype=torch.long if isinstance(spec, Categories) else self.dtype)
         if values is None or values.is_complex():
-            return checked(None, spec, name)
+            return checked_features(None, spec, name)
         columns = values.detach().cpu().reshape(rows, -1)
         if isinstance(spec, Categories) and not columns.is_floating_point() and columns.shape[1] == spec.width:
             whole = columns.long()
             if bool((whole >= 0).all() & (whole < torch.tensor(spec.sizes)).all()):
                 return whole
-        columns = checked(columns, spec, name)  # says what is wrong
+        columns = checked_features(columns, spec, name)  # says what is wrong
         return _finite(columns.to(self.dtype), name) if isinstance(spec, Reals) else columns
 
     def _positions(self, pos: Tensor | None, nodes: int) -> Tensor:
