@@ -28,10 +28,8 @@ from pointset.training.interruption import TrainingStopped
 from pointset.training.run import train
 from pointset.tuning import TuningResult, tune
 from pointset.tuning.ranges import search_space
-from pointset.tuning.search import Presence
 from pointset.tuning.session import EpochReports
-from pointset.tuning.study import open_storage, open_study
-from pointset.tuning.trials import KILLS, WORKER, release_dead_trials
+from pointset.tuning.study import KILLS, WORKER, WorkerLock, open_storage, open_study, requeue_dead_trials
 from tests import command_line
 from tests.small_training import changed, edge_counts, write_graphs
 
@@ -213,17 +211,17 @@ def test_a_trial_of_another_machine_without_heartbeat_is_taken_up(recipe: Recipe
     storage = open_storage(None, tmp_path)
     space = search_space(recipe, RANGES)
     study = open_study(storage, "small", space, metric="mae", higher_is_better=False, seed=0, pruning=True)
-    with Presence(tmp_path) as presence:
+    with WorkerLock(tmp_path) as worker:
         for kills in range(3):
             with pytest.warns(UserWarning, match="Heartbeat"):
                 trial = study.ask()
             trial.set_user_attr(WORKER, "elsewhere.lock")
             storage.record_heartbeat(trial._trial_id)
-            release_dead_trials(study, presence)
+            requeue_dead_trials(study, worker)
             assert study.trials[-1].state == TrialState.RUNNING and study.trials[-1].user_attrs.get(KILLS, 0) == kills
             with sqlite3.connect(tmp_path / "study.db") as database:
                 database.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 day')")
-            release_dead_trials(study, presence)
+            requeue_dead_trials(study, worker)
             assert study.trials[kills].state == TrialState.FAIL
     assert len(study.trials) == 3  # killed three times, it is not tried a fourth time
     storage.engine.dispose()

@@ -20,8 +20,7 @@ from pointset.text import counted, duration, number, printable
 if TYPE_CHECKING:
     from pointset.runs.recipe import Recipe
     from pointset.tuning.ranges import Range, Space
-    from pointset.tuning.result import TuningResult
-    from pointset.tuning.trials import TrialRecord
+    from pointset.tuning.result import TrialRecord, TuningResult
 
 
 # What ``pointset tune`` prints: the plan, a line for each trial, the best ones; and its pictures.

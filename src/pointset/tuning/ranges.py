@@ -1,4 +1,4 @@
-"""From where to where a key of a recipe is searched (:class:`Range`), and the paper's seven (:data:`PAPER_RANGES`).
+"""What is searched: ranges of keys (:class:`Range`, :data:`PAPER_RANGES`), all of them for a recipe (:class:`Space`).
 
 Light to import (neither torch nor optuna).
 """
@@ -15,11 +15,12 @@ from pointset.errors import SpecError
 from pointset.registry import is_baseline
 from pointset.runs.recipe import Recipe, check_ready, known_keys, shown, takes, unknown_key
 from pointset.runs.recipe_files import changed
-from pointset.training.optim import check_schedule
 
 _GROUPS = ("model.", "optimizer.", "schedule.")
 _OTHERS = ("trainer.batch_size", "trainer.ema", "smooth_l1_beta")
-_WIDTH_STEP = 16  # widths in steps of 16: thin enough for the eye, and whole vectors for the processor
+_WIDTH_STEP = 16  # widths in steps of 16: few enough to read, and whole vectors for the processor
+_WARMUP, _COSINE, _NOISE = "schedule.warmup", "schedule.cosine", "model.noise"
+_NOT_COMPARED = ("name", "title", "expected")  # of the recipe: they change no result
 _EXAMPLE = "such as model.dim=16:64, optimizer.lr=1e-4:3e-3:log or model.layers=2:8:2"
 
 
@@ -31,7 +32,7 @@ class Range:
         low: the smallest.
         high: the largest.
         log: on a logarithmic scale; not together with ``step``.
-        step: only low, low + step, …; of a whole range it is 1 where nothing is said.
+        step: only low, low + step, …; by default 1 for whole numbers.
         whole: only whole numbers.
     """
 
@@ -102,7 +103,7 @@ def check_searchable(key: str) -> None:
     """Whether a key can be searched: a number of the model, the optimizer or the schedule, or one of a few others.
 
     Raises:
-        SpecError: there is no such key, it is no number, or it says what is measured and not how to learn.
+        SpecError: there is no such key, it is not a number, or it says what is measured and not how to learn.
     """
     if key not in known_keys():
         raise SpecError(unknown_key(key))
@@ -117,10 +118,10 @@ def check_searchable(key: str) -> None:
 def read_range(text: str) -> tuple[str, Range]:
     """``"model.dim=16:64"``, ``"optimizer.lr=1e-4:3e-3:log"``, ``"model.layers=2:8:2"`` as a key and its range.
 
-    Where nothing else is said, the scale (logarithmic or not) is that of the paper's range of the key.
+    By default the scale (logarithmic or not) is that of the paper's range of the key.
 
     Raises:
-        SpecError: it is no range, or the key cannot be searched.
+        SpecError: it is not a range, or the key cannot be searched.
     """
     key, equals, ends = (part.strip() for part in text.partition("="))
     if not equals or not key:
@@ -153,17 +154,8 @@ def _number(text: str, part: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise SpecError(f"got the range {shown(text)}: {part!r} is no number; expected KEY=LOW:HIGH, {_EXAMPLE}")
+        raise SpecError(f"got the range {shown(text)}: {part!r} is not a number; expected KEY=LOW:HIGH, {_EXAMPLE}")
     return value
-
-
-# What is searched for a recipe: which keys, from where to where, within its epochs (:func:`search_space`).
-#
-# Light to import (neither torch nor optuna).
-
-
-_WARMUP, _COSINE, _NOISE = "schedule.warmup", "schedule.cosine", "model.noise"
-_NOT_COMPARED = ("name", "title", "expected")  # of the recipe: they change no result
 
 
 @dataclass(frozen=True)
@@ -272,6 +264,8 @@ def _fitting(found: Mapping[str, Range], recipe: Recipe, notes: list[str]) -> di
 
 def _check_ends(space: Space) -> None:
     """Both ends of all ranges make recipes that can be trained; the message names the key that does not."""
+    from pointset.training.optim import check_schedule  # loads torch
+
     for end in ("low", "high"):
         values = {key: one.nearest(getattr(one, end)) for key, one in space.ranges.items()}
         recipe = space.recipe_for(values)

@@ -1,4 +1,4 @@
-"""What a study leaves behind (:class:`TuningResult`): tuning.json, trials.csv, and the best recipe in best.yaml.
+"""What a study found (:class:`TuningResult`, :class:`TrialRecord`), and the files it is written to.
 
 Light to import (neither torch nor optuna).
 """
@@ -6,21 +6,37 @@ Light to import (neither torch nor optuna).
 from __future__ import annotations
 
 import csv
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pointset.files import replacing, write_json
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
 from pointset.tuning.ranges import Space
 
-if TYPE_CHECKING:
-    from pointset.tuning.trials import TrialRecord
-
-
+# In the folder of a study.
+DATABASE, TRIALS, WORKERS = "study.db", "trials", "workers"
 BEST, TABLE, CONTENT = "best.yaml", "trials.csv", "tuning.json"
+_MOST_BEST = 5
 _COLUMNS = ("state", "value", "epochs", "best_epoch", "parameters", "seconds", "error", "folder")
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial, in plain values."""
+
+    number: int
+    state: str  # complete, pruned, failed, running, waiting; retried: another trial has taken its place
+    value: float | None  # the best validation score, so far where it was pruned
+    values: dict[str, float | int]  # by key of the recipe
+    epochs: int | None  # the last one that was validated
+    best_epoch: int | None
+    parameters: int | None
+    seconds: float | None
+    error: str | None  # why it failed
+    folder: str  # below the study's
 
 
 @dataclass(frozen=True)
@@ -33,13 +49,19 @@ class TuningResult:
     space: Space
     metric: str
     higher_is_better: bool
-    trials: list[TrialRecord]  # all of them, those of other processes too
-    best: list[TrialRecord]  # at most five, the best first
-    importance: dict[str, float] | None  # of each key, together 1; None where trials are too few to say
+    trials: list[TrialRecord]  # by number, those of other processes too
+    importance: dict[str, float] | None  # of each key, together 1; None where there are too few trials to say
+
+    @property
+    def best(self) -> list[TrialRecord]:
+        """At most five complete trials, the best first, of equals the first one."""
+        done = [(one.value, one) for one in self.trials if one.state == "complete" and one.value is not None]
+        sign = -1 if self.higher_is_better else 1
+        return [one for _, one in sorted(done, key=lambda pair: (sign * pair[0], pair[1].number))][:_MOST_BEST]
 
     @property
     def best_recipe(self) -> Recipe | None:
-        """The recipe with the values of the best trial; None as long as no trial came to its end."""
+        """The recipe with the values of the best trial; None as long as no trial is complete."""
         if not self.best:
             return None
         recipe = self.space.recipe_for(self.best[0].values)
@@ -61,16 +83,16 @@ class TuningResult:
             "higher_is_better": self.higher_is_better,
             "epochs": recipe.trainer.epochs,
             "ranges": {key: one.as_dict() for key, one in self.space.ranges.items()},
-            "trials": [one.as_dict() for one in self.trials],
+            "trials": [dataclasses.asdict(one) for one in self.trials],
             "best": [one.number for one in self.best],
             "importance": self.importance,
             "test_scored": "never",
         }
 
     def write(self) -> None:
-        """All three files, each whole or not at all."""
+        """Write tuning.json, trials.csv and, once there is one, the best recipe; each whole or not at all."""
         write_json(self.folder / CONTENT, self.as_dict())
-        _write_table(self.folder / TABLE, self.trials, list(self.space.ranges))
+        self._write_table()
         recipe = self.best_recipe
         if recipe is not None:
             best = self.best[0]
@@ -79,11 +101,11 @@ class TuningResult:
             with replacing(self.folder / BEST) as temporary:
                 temporary.write_text(about + recipe.as_yaml(), encoding="utf-8")
 
-
-def _write_table(path: Path, trials: list[TrialRecord], keys: list[str]) -> None:
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["number", *_COLUMNS, *keys])
-        for one in trials:
-            row = [one.number, *(getattr(one, name) for name in _COLUMNS), *(one.values.get(key) for key in keys)]
-            writer.writerow(["" if value is None else value for value in row])
+    def _write_table(self) -> None:
+        keys = list(self.space.ranges)
+        with replacing(self.folder / TABLE) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["number", *_COLUMNS, *keys])
+            for one in self.trials:
+                row = [one.number, *(getattr(one, name) for name in _COLUMNS), *(one.values.get(key) for key in keys)]
+                writer.writerow(["" if value is None else value for value in row])
