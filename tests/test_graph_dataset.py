@@ -259,7 +259,10 @@ def test_graphs_without_row_and_rows_without_graph_are_reported(tmp_path: Path) 
     assert "no row for this graph" in dataset.rejected[0].reason and "no graph '99'" in dataset.rejected[1].reason
     rows[3] = "3,word"
     dataset = graph_files(path, targets=table(tmp_path, "\n".join(["graph,y", *rows, "19,"])))
-    assert [(one.row, one.kind) for one in dataset.rejected] == [(3, "a target that is no number"), (19, "no target")]
+    assert [(one.row, one.kind) for one in dataset.rejected] == [
+        (3, "a target that is not a number"),
+        (19, "no target"),
+    ]
     assert "targets.csv, line 5" in dataset.rejected[0].reason
 
 

@@ -339,7 +339,7 @@ def test_more_than_a_tenth_bad_stops_with_a_summary(tmp_path: Path, cache: Path)
         smiles_csv(path)
     message = str(caught.value)
     assert "11 of 100 rows (11%)" in message and "expected at most 10%" in message
-    assert "10 × a SMILES that cannot be read, 1 × a target that is no number" in message
+    assert "10 × a SMILES that cannot be read, 1 × a target that is not a number" in message
     assert "line 2: 'C(C'" in message and "line 3:" in message and "… and 6 more" in message
     assert "max_rejected=1.0" in message and len(caught.value.rejected) == 11
     assert not list(cache.rglob("*"))
@@ -663,7 +663,7 @@ def test_the_command_fails_with_the_summary_and_keeps_the_rows(tmp_path: Path) -
         ([str(path), "--table", "x.csv"], "leave --table out"),
         ([str(tmp_path / "none.csv")], "there is no file"),
         ([str(tmp_path / "none.xyz")], "there is no file"),
-        ([str(text(tmp_path, "x", "a.xyz"))], "no kind of data"),
+        ([str(text(tmp_path, "x", "a.xyz"))], "not a known kind of data"),
         ([str(text(tmp_path, "x", "a.xlsx"))], "Save the sheet as CSV (UTF-8)"),
         ([str(text(tmp_path, "x", "a.sdf"))], "Export SMILES"),
         ([str(path), "--target", "z"], "(--target)"),

@@ -1,4 +1,4 @@
-"""Which columns of a table are meant: by name, by number, or found (:func:`smiles_column`, :func:`target_columns`)."""
+"""Which columns of a table are meant, by name, by number, or found; and whether a file holds molecules at all."""
 
 from __future__ import annotations
 
@@ -24,6 +24,127 @@ _SAMPLE = 1000  # rows that are looked at to find the columns of numbers
 _IDENTIFIER = re.compile(
     r"(|unnamed:? ?[0-9]*|(.*[_ .-])?(id|ids|idx|cid|sid|split|fold)|index|row|line|mol(ecule)?id)"
 )
+_TABLES = (".csv", ".tsv", ".tab", ".txt", ".smi")  # each may be followed by .gz
+_SPREADSHEET = ("a spreadsheet", "Save the sheet as CSV (UTF-8)")
+_STRUCTURES = ("a file of structures", "Export SMILES: a .smi file, or a CSV with a column smiles")
+_OTHER_FORMATS = dict.fromkeys((".xlsx", ".xls", ".ods"), _SPREADSHEET)
+_OTHER_FORMATS |= dict.fromkeys((".sdf", ".mol", ".mol2", ".pdb"), _STRUCTURES)
+
+
+def holds_molecules(path: str | Path | FileContent) -> bool:
+    """Whether :func:`~pointset.datasets.own.smiles_csv` reads it; otherwise ``graph_files`` does.
+
+    A ``.csv`` with the columns source and target is an edge list, so it holds graphs.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: neither of the two reads it.
+    """
+    file = path.path if isinstance(path, FileContent) else Path(path)
+    refuse_other_formats(file)
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if file.is_dir() or (last in FORMATS and last != ".csv"):
+        return False
+    if last == ".csv":
+        return not {"source", "target"} <= {name.lower() for name in CsvFile(path).header}
+    if last in _TABLES or (last == ".gz" and suffixes[-2:-1] and suffixes[-2] in _TABLES):
+        return True
+    if not file.exists():
+        raise MissingDataError(f"there is no file or folder {file}; expected a table or graphs. Check the name")
+    known = ", ".join(dict.fromkeys((*_TABLES, *FORMATS)))
+    raise FileFormatError(
+        f"{file.name!r} is not a known kind of data; expected a name that ends in {known} (tables also with .gz), "
+        "or a folder of graph files"
+    )
+
+
+def refuse_other_formats(path: str | Path) -> None:
+    """Refuse files of other programs, and say how to get a table out of them.
+
+    Raises:
+        FileFormatError: a spreadsheet or a file of structures.
+    """
+    file = Path(path)
+    name = file.name.lower().removesuffix(".gz")
+    if file.exists() and (known := _OTHER_FORMATS.get(Path(name).suffix)):
+        raise FileFormatError(f"{file} is {known[0]}; expected a table of text. {known[1]}")
+
+
+def smiles_column(file: CsvFile, chosen: Column | None) -> int:
+    """The column of SMILES; where none is chosen, the one that is named so.
+
+    Raises:
+        SpecError: there is none.
+        FileFormatError: there are two.
+    """
+    if chosen is not None:
+        return column_number(file, chosen, "smiles")
+    if file.path.name.lower().removesuffix(".gz").endswith(".smi"):
+        return 0
+    plain = [re.sub(r"[ _-]", "", name.lower()) for name in file.header]
+    for name in _SMILES_NAMES:
+        if name in plain:
+            found = [column for column, other in enumerate(plain) if other == name]
+            if len(found) > 1:
+                raise FileFormatError(_twice(file, [file.header[column] for column in found]))
+            return found[0]
+    raise SpecError(
+        f"{file.path} has no column that is named smiles; {describe_columns(file)}. Pass smiles= (--smiles), the "
+        f"column's name or its number counted from 0{_header_hint(file)}"
+    )
+
+
+def target_columns(
+    file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int], what: str = "targets"
+) -> list[int]:
+    """The columns of targets; where none are chosen, all columns of numbers but ``others`` and identifiers.
+
+    Args:
+        file: the table.
+        chosen: names or numbers; None to find them. There may be none.
+        others: columns that are not targets.
+        what: the name of the caller's argument.
+
+    Raises:
+        SpecError: there is no such column, or one is chosen twice.
+        FileFormatError: two columns have the same name.
+    """
+    if chosen is None:
+        return _numeric_columns(file, others)
+    listed = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
+    columns = [column_number(file, column, what) for column in listed]
+    if len(set(columns)) < len(columns):
+        raise SpecError(f"got {what}={listed} ({_OPTIONS[what]}); expected each column once")
+    if clash := [column for column in columns if column in others]:
+        raise SpecError(
+            f"the column {shown(file, clash[0])} cannot be a target: it says which graph it is, or the split"
+        )
+    return columns
+
+
+def _numeric_columns(file: CsvFile, others: Sequence[int]) -> list[int]:
+    """Columns with numbers in at least half of their cells: a stray word makes a bad row, not a column of text."""
+    names = [1] if file.is_smi else []  # often numbers, and nothing to predict
+    candidates = [
+        column
+        for column in range(file.width)
+        if column not in (*others, *names) and not (file.header and _IDENTIFIER.fullmatch(file.header[column].lower()))
+    ]
+    known, numbers = dict.fromkeys(candidates, 0), dict.fromkeys(candidates, 0)
+    for row in itertools.islice((row for row in file.rows() if row.problem is None), _SAMPLE):
+        for column in candidates:
+            if not is_missing(row.cells[column]):
+                known[column] += 1
+                number = number_of(row.cells[column], truth=True)
+                if number is None and file.decimal_commas:
+                    number = number_of(row.cells[column], comma=True)
+                numbers[column] += number is not None
+    found = [column for column in candidates if numbers[column] and 2 * numbers[column] >= known[column]]
+    headers = [file.header[column] for column in found] if file.header else []
+    if repeated := sorted({name for name in headers if headers.count(name) > 1}):
+        raise FileFormatError(_twice(file, repeated))
+    return found
 
 
 def column_number(file: CsvFile, chosen: Column, what: str) -> int:
@@ -52,62 +173,10 @@ def column_number(file: CsvFile, chosen: Column, what: str) -> int:
     if name not in file.header:
         hint = did_you_mean(name, [known for known in file.header if known])
         raise SpecError(
-            f"{file.path} has no column {name!r} for {what}= ({_OPTIONS[what]}); {columns_in_words(file)}{hint}"
+            f"{file.path} has no column {name!r} for {what}= ({_OPTIONS[what]}); {describe_columns(file)}{hint}"
             f"{_header_hint(file)}"
         )
     return file.header.index(name)
-
-
-def smiles_column(file: CsvFile, chosen: Column | None) -> int:
-    """The column of SMILES; where none is chosen, the one that is named so.
-
-    Raises:
-        SpecError: there is none.
-        FileFormatError: there are two.
-    """
-    if chosen is not None:
-        return column_number(file, chosen, "smiles")
-    if file.path.name.lower().removesuffix(".gz").endswith(".smi"):
-        return 0
-    plain = [re.sub(r"[ _-]", "", name.lower()) for name in file.header]
-    for name in _SMILES_NAMES:
-        if name in plain:
-            found = [column for column, other in enumerate(plain) if other == name]
-            if len(found) > 1:
-                raise FileFormatError(_twice(file, [file.header[column] for column in found]))
-            return found[0]
-    raise SpecError(
-        f"{file.path} has no column that is named smiles; {columns_in_words(file)}. Pass smiles= (--smiles), the "
-        f"column's name or its number counted from 0{_header_hint(file)}"
-    )
-
-
-def target_columns(
-    file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int], what: str = "targets"
-) -> list[int]:
-    """The columns of targets; where none are chosen, all columns of numbers but ``others`` and identifiers.
-
-    Args:
-        file: the table.
-        chosen: names or numbers; None to find them. There may be none.
-        others: columns that are no targets.
-        what: how the caller's argument is called.
-
-    Raises:
-        SpecError: there is no such column, or one is chosen twice.
-        FileFormatError: two columns have the same name.
-    """
-    if chosen is None:
-        return _numeric_columns(file, others)
-    listed = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
-    columns = [column_number(file, column, what) for column in listed]
-    if len(set(columns)) < len(columns):
-        raise SpecError(f"got {what}={listed} ({_OPTIONS[what]}); expected each column once")
-    if clash := [column for column in columns if column in others]:
-        raise SpecError(
-            f"the column {shown(file, clash[0])} cannot be a target: it says which graph it is, or the split"
-        )
-    return columns
 
 
 def shown(file: CsvFile, column: int) -> str:
@@ -115,29 +184,12 @@ def shown(file: CsvFile, column: int) -> str:
     return (file.header[column] if file.header else "") or f"column {column}"
 
 
-def _numeric_columns(file: CsvFile, others: Sequence[int]) -> list[int]:
-    """Columns with numbers in at least half of their cells: a stray word makes a bad row, not a column of text."""
-    names = [1] if file.is_smi else []  # often numbers, and nothing to predict
-    candidates = [
-        column
-        for column in range(file.width)
-        if column not in (*others, *names) and not (file.header and _IDENTIFIER.fullmatch(file.header[column].lower()))
-    ]
-    known, numbers = dict.fromkeys(candidates, 0), dict.fromkeys(candidates, 0)
-    for row in itertools.islice((row for row in file.rows() if row.problem is None), _SAMPLE):
-        for column in candidates:
-            if not is_missing(row.cells[column]):
-                known[column] += 1
-                numbers[column] += _is_number(row.cells[column], commas=file.decimal_commas)
-    found = [column for column in candidates if numbers[column] and 2 * numbers[column] >= known[column]]
-    headers = [file.header[column] for column in found] if file.header else []
-    if repeated := sorted({name for name in headers if headers.count(name) > 1}):
-        raise FileFormatError(_twice(file, repeated))
-    return found
-
-
-def _is_number(cell: str, *, commas: bool) -> bool:
-    return number_of(cell, truth=True) is not None or (commas and number_of(cell, comma=True) is not None)
+def describe_columns(file: CsvFile) -> str:
+    """The columns of a table, for messages."""
+    if not file.header:
+        return f"it is read without a header, so its {file.width} columns are chosen by number"
+    names = ", ".join(f"{number} {name!r}" for number, name in enumerate(file.header[:20]))
+    return f"its columns are {names}" + (", …" if len(file.header) > 20 else "")
 
 
 def _twice(file: CsvFile, names: Sequence[str]) -> str:
@@ -148,66 +200,8 @@ def _twice(file: CsvFile, names: Sequence[str]) -> str:
     )
 
 
-def columns_in_words(file: CsvFile) -> str:
-    """The columns of a table, for messages."""
-    if not file.header:
-        return f"it is read without a header, so its {file.width} columns are chosen by number"
-    names = ", ".join(f"{number} {name!r}" for number, name in enumerate(file.header[:20]))
-    return f"its columns are {names}" + (", …" if len(file.header) > 20 else "")
-
-
 def _header_hint(file: CsvFile) -> str:
     """A first line with a number in it is probably a row already."""
     if any(number_of(name) is not None and not is_missing(name) for name in file.header):
         return ". If the first line is a row already, pass header=False (--no-header) and choose columns by number"
     return ""
-
-
-# Whether a file holds molecules in a table or graphs, seen from its name and header (:func:`holds_molecules`).
-
-
-TABLES = (".csv", ".tsv", ".tab", ".txt", ".smi")  # each may be followed by .gz
-_AS_CSV, _AS_SMILES = "Save the sheet as CSV (UTF-8)", "Export SMILES: a .smi file, or a CSV with a column smiles"
-_OTHER_KINDS = dict.fromkeys((".xlsx", ".xls", ".ods"), ("a spreadsheet", _AS_CSV)) | dict.fromkeys(
-    (".sdf", ".mol", ".mol2", ".pdb"), ("a file of structures", _AS_SMILES)
-)
-
-
-def check_kind(path: str | Path) -> None:
-    """Refuse files of other programs, and say how to get a table out of them.
-
-    Raises:
-        FileFormatError: a spreadsheet or a file of structures.
-    """
-    file = Path(path)
-    name = file.name.lower().removesuffix(".gz")
-    if file.exists() and (known := _OTHER_KINDS.get(Path(name).suffix)):
-        raise FileFormatError(f"{file} is {known[0]}; expected a table of text. {known[1]}")
-
-
-def holds_molecules(path: str | Path | FileContent) -> bool:
-    """Whether :func:`~pointset.datasets.own.smiles_csv` reads it; otherwise ``graph_files`` does.
-
-    A ``.csv`` with the columns source and target is an edge list, so it holds graphs.
-
-    Raises:
-        MissingDataError: there is no such file.
-        FileFormatError: neither of the two reads it.
-    """
-    file = path.path if isinstance(path, FileContent) else Path(path)
-    check_kind(file)
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    last = suffixes[-1] if suffixes else ""
-    if file.is_dir() or (last in FORMATS and last != ".csv"):
-        return False
-    if last == ".csv":
-        return not {"source", "target"} <= {name.lower() for name in CsvFile(path).header}
-    if last in TABLES or (last == ".gz" and suffixes[-2:-1] and suffixes[-2] in TABLES):
-        return True
-    if not file.exists():
-        raise MissingDataError(f"there is no file or folder {file}; expected a table or graphs. Check the name")
-    known = ", ".join(dict.fromkeys((*TABLES, *FORMATS)))
-    raise FileFormatError(
-        f"{file.name!r} is no kind of data that is known; expected a name that ends in {known} (tables also with .gz), "
-        "or a folder of graph files"
-    )

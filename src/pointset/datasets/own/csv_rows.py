@@ -21,13 +21,12 @@ from typing import BinaryIO, NamedTuple, cast
 from pointset.datasets.cache import FileContent
 from pointset.errors import FileFormatError, MissingDataError
 
-# The lines of a text file, plain or gzip, in UTF-8, one after the other in constant memory (:func:`text_lines`).
-
-
 LONGEST_LINE = 2**22  # characters; what is longer is cut here, so that a file without line ends cannot fill the memory
+LONGEST_CELL = 131_072  # characters, which is the csv module's own limit unless someone changed it
+MOST_LINES = 100  # of one row: a cell of more lines is a quote that was never closed, and would swallow the file
 
 _GZIP = b"\x1f\x8b"
-_OTHER_KINDS = {
+_OTHER_FORMATS = {
     b"PK\x03\x04": ("an Excel workbook or another zip archive", "Save the sheet as CSV in UTF-8"),
     b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "Save the sheet as CSV in UTF-8"),
     b"PAR1": ("a Parquet file", "Write it as CSV, e.g. pandas.read_parquet(…).to_csv(…, index=False)"),
@@ -36,93 +35,6 @@ _OTHER_KINDS = {
     b"\xff\xfe": ("UTF-16 text", "Save it in UTF-8; on a shell: iconv -f UTF-16 -t UTF-8 IN > OUT"),
     b"\xfe\xff": ("UTF-16 text", "Save it in UTF-8; on a shell: iconv -f UTF-16 -t UTF-8 IN > OUT"),
 }
-
-
-class _BadByte(NamedTuple):
-    value: int
-    offset: int  # bytes before it
-    line: int
-
-
-def text_lines(path: Path | FileContent) -> Iterator[str]:
-    """Every line with its line end, of whichever kind; a byte-order mark at the beginning is dropped.
-
-    Whether the file is packed with gzip is seen from its content, not from its name. A line of more than
-    :data:`LONGEST_LINE` characters comes cut to one character more than that.
-
-    Raises:
-        MissingDataError: there is no such file.
-        FileFormatError: not a readable file, not UTF-8, or a gzip file that is damaged or cut short.
-    """
-    with _opened(path) as binary:
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
-        try:
-            while line := text.readline(LONGEST_LINE + 1):
-                yield line
-                while len(line) > LONGEST_LINE and not line.endswith(("\n", "\r")):
-                    line = text.readline(LONGEST_LINE + 1)  # the rest of a cut line
-        except UnicodeDecodeError:
-            raise FileFormatError(_not_utf8(path)) from None
-        finally:
-            text.detach()
-
-
-@contextmanager
-def _opened(path: Path | FileContent) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked; whatever goes wrong while they are read is named."""
-    try:
-        with path.open("rb") as plain:
-            start = plain.peek(8)
-            for magic, (kind, remedy) in _OTHER_KINDS.items():
-                if start.startswith(magic):
-                    raise FileFormatError(f"{path} is {kind}; expected text in UTF-8, plain or gzip. {remedy}")
-            if start.startswith(_GZIP):
-                with gzip.GzipFile(fileobj=plain) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            else:
-                yield plain
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileFormatError(
-            f"{path} is a damaged gzip file: {str(error).rstrip('.')}. It was probably cut short; copy or download it "
-            "again"
-        ) from None
-    except FileNotFoundError:
-        raise MissingDataError(f"there is no file {path}; expected a table of text. Check the name") from None
-    except OSError as error:
-        raise FileFormatError(
-            f"{path} cannot be read ({error.strerror or error}); expected a file of text in UTF-8"
-        ) from None
-
-
-def _not_utf8(path: Path | FileContent) -> str:
-    bad = _first_bad_byte(path)
-    return (
-        f"{path} is not UTF-8 text: byte {bad.value:#04x} at offset {bad.offset:,} (line {bad.line:,}). Save it in "
-        "UTF-8 ('CSV UTF-8' in a spreadsheet); if it is Latin-1, on a shell: iconv -f LATIN1 -t UTF-8 IN > OUT"
-    )
-
-
-def _first_bad_byte(path: Path | FileContent) -> _BadByte:
-    """Where decoding stops; read again from the beginning, as a text stream does not know its byte offset."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    read, lines = 0, 1
-    with _opened(path) as binary:
-        while True:
-            chunk = binary.read(2**20)
-            try:
-                decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                begin = read + len(chunk) - len(error.object)  # the decoder holds back an unfinished letter
-                lines += error.object[: error.start].count(b"\n")
-                return _BadByte(error.object[error.start], begin + error.start, lines)
-            if not chunk:
-                raise FileFormatError(f"{path} changed while it was read; read it again")
-            read += len(chunk)
-            lines += chunk.count(b"\n")
-
-
-LONGEST_CELL = 131_072  # characters, which is the csv module's own limit unless someone changed it
-MOST_LINES = 100  # of one row: a cell of more lines is a quote that was never closed, and would swallow the file
 
 _QUOTE_NOT_CLOSED = 'a quote (") is opened and not closed'
 _CELL_TOO_LONG = f"a cell has more than {LONGEST_CELL:,} characters"
@@ -201,11 +113,75 @@ class CsvFile:
         return _rows(lines, self.delimiter, width)
 
 
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def _delimiter(suffix: str, first_line: str) -> str:
+    if suffix in (".tsv", ".tab"):
+        return "\t"
+    if suffix == ".smi":
+        return "\t" if "\t" in first_line.strip() else " "
+    outside_quotes = re.sub(r'"[^"]*"', "", first_line)
+    return max((",", ";", "\t"), key=outside_quotes.count)  # the first of them where none occurs
+
+
+def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        lines.begin_row()
+        line = lines.before + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = _meaning(str(error)) if len(lines.taken) == 1 else _QUOTE_NOT_CLOSED
+            lines.keep_only_first()
+            yield Row(line, (lines.taken[0].strip(),), problem)
+            continue
+        if any(map(str.strip, cells)):
+            yield Row(line, cells, _misfit(cells, lines.taken, width))
+
+
+def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
+    """``CCO ethyl alcohol`` → the SMILES and the name, which may be missing; there are no quotes in such files."""
+    while True:
+        lines.begin_row()
+        try:
+            text = next(lines).strip()
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Row(lines.before + 1, (lines.taken[0],), str(error))
+            continue
+        if text:
+            cells = text.split("\t") if delimiter == "\t" and "\t" in text else text.split(maxsplit=1)
+            cells += [""] * ((width or 2) - len(cells))
+            yield Row(lines.before + 1, cells, _misfit(cells, lines.taken, width))
+
+
+def _misfit(cells: list[str], taken: list[str], width: int | None) -> str | None:
+    text = taken[0] if len(taken) == 1 else "".join(taken)
+    if "\0" in text:
+        return "it holds a NUL character; the file is damaged there, or not UTF-8 text"
+    if len(text) > LONGEST_CELL and max(map(len, cells)) > LONGEST_CELL:
+        return _CELL_TOO_LONG  # where someone has raised the csv module's limit
+    if width is not None and len(cells) != width:
+        return f"the row has {len(cells)} cells; expected {width}, as in the first line"
+    return None
+
+
+def _meaning(error: str) -> str:
+    return next((meaning for known, meaning in _PROBLEMS.items() if known in error), error)
+
+
 class _Lines:
     """Hands lines to ``csv.reader`` and remembers those of the row at hand, to begin again behind a bad one."""
 
     def __init__(self, path: Path | FileContent):
-        self._source = text_lines(path)
+        self._source = _text_lines(path)
         self._waiting: deque[str] = deque()
         self.taken: list[str] = []  # lines of the row at hand
         self.before = 0  # lines before the row at hand
@@ -236,65 +212,78 @@ class _Lines:
         del self.taken[1:]
 
 
-def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    while True:
-        lines.begin_row()
-        line = lines.before + 1
+def _text_lines(path: Path | FileContent) -> Iterator[str]:
+    """Every line with its line end, of whichever kind; a byte-order mark at the beginning is dropped.
+
+    Whether the file is packed with gzip is seen from its content, not from its name. A line of more than
+    :data:`LONGEST_LINE` characters comes cut to one character more than that.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: not a readable file, not UTF-8, or a gzip file that is damaged or cut short.
+    """
+    with _opened(path) as binary:
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problem = _meaning(str(error)) if len(lines.taken) == 1 else _QUOTE_NOT_CLOSED
-            lines.keep_only_first()
-            yield Row(line, (lines.taken[0].strip(),), problem)
-            continue
-        if any(map(str.strip, cells)):
-            yield Row(line, cells, _misfit(cells, lines.taken, width))
+            while line := text.readline(LONGEST_LINE + 1):
+                yield line
+                while len(line) > LONGEST_LINE and not line.endswith(("\n", "\r")):
+                    line = text.readline(LONGEST_LINE + 1)  # the rest of a cut line
+        except UnicodeDecodeError:
+            raise FileFormatError(_not_utf8(path)) from None
+        finally:
+            text.detach()
 
 
-def _misfit(cells: list[str], taken: list[str], width: int | None) -> str | None:
-    text = taken[0] if len(taken) == 1 else "".join(taken)
-    if "\0" in text:
-        return "it holds a NUL character; the file is damaged there, or not UTF-8 text"
-    if len(text) > LONGEST_CELL and max(map(len, cells)) > LONGEST_CELL:
-        return _CELL_TOO_LONG  # where someone has raised the csv module's limit
-    if width is not None and len(cells) != width:
-        return f"the row has {len(cells)} cells; expected {width}, as in the first line"
-    return None
+@contextmanager
+def _opened(path: Path | FileContent) -> Iterator[BinaryIO]:
+    """The file's bytes, unpacked; whatever goes wrong while they are read is named."""
+    try:
+        with path.open("rb") as plain:
+            start = plain.peek(8)
+            for magic, (kind, remedy) in _OTHER_FORMATS.items():
+                if start.startswith(magic):
+                    raise FileFormatError(f"{path} is {kind}; expected text in UTF-8, plain or gzip. {remedy}")
+            if start.startswith(_GZIP):
+                with gzip.GzipFile(fileobj=plain) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            else:
+                yield plain
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FileFormatError(
+            f"{path} is a damaged gzip file: {str(error).rstrip('.')}. It was probably cut short; copy or download it "
+            "again"
+        ) from None
+    except FileNotFoundError:
+        raise MissingDataError(f"there is no file {path}; expected a table of text. Check the name") from None
+    except OSError as error:
+        raise FileFormatError(
+            f"{path} cannot be read ({error.strerror or error}); expected a file of text in UTF-8"
+        ) from None
 
 
-def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
-    """``CCO ethyl alcohol`` → the SMILES and the name, which may be missing; there are no quotes in such files."""
-    while True:
-        lines.begin_row()
-        try:
-            text = next(lines).strip()
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Row(lines.before + 1, (lines.taken[0],), str(error))
-            continue
-        if text:
-            cells = text.split("\t") if delimiter == "\t" and "\t" in text else text.split(maxsplit=1)
-            cells += [""] * ((width or 2) - len(cells))
-            yield Row(lines.before + 1, cells, _misfit(cells, lines.taken, width))
+def _not_utf8(path: Path | FileContent) -> str:
+    value, offset, line = _first_bad_byte(path)
+    return (
+        f"{path} is not UTF-8 text: byte {value:#04x} at offset {offset:,} (line {line:,}). Save it in "
+        "UTF-8 ('CSV UTF-8' in a spreadsheet); if it is Latin-1, on a shell: iconv -f LATIN1 -t UTF-8 IN > OUT"
+    )
 
 
-def _meaning(error: str) -> str:
-    return next((meaning for known, meaning in _PROBLEMS.items() if known in error), error)
-
-
-def _suffix(path: Path) -> str:
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
-
-
-def _delimiter(suffix: str, first_line: str) -> str:
-    if suffix in (".tsv", ".tab"):
-        return "\t"
-    if suffix == ".smi":
-        return "\t" if "\t" in first_line.strip() else " "
-    outside_quotes = re.sub(r'"[^"]*"', "", first_line)
-    return max((",", ";", "\t"), key=outside_quotes.count)  # the first of them where none occurs
+def _first_bad_byte(path: Path | FileContent) -> tuple[int, int, int]:
+    """The byte where decoding stops, its offset and its line; a text stream does not know its byte offset."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    read, lines = 0, 1
+    with _opened(path) as binary:
+        while True:
+            chunk = binary.read(2**20)
+            try:
+                decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                begin = read + len(chunk) - len(error.object)  # the decoder holds back an unfinished letter
+                lines += error.object[: error.start].count(b"\n")
+                return error.object[error.start], begin + error.start, lines
+            if not chunk:
+                raise FileFormatError(f"{path} changed while it was read; read it again")
+            read += len(chunk)
+            lines += chunk.count(b"\n")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pointset.datasets.card import Level, Task
 from pointset.datasets.graph_files.formats import FORMATS
-from pointset.datasets.own.columns import Column, column_number, columns_in_words, shown, target_columns
+from pointset.datasets.own.columns import Column, column_number, describe_columns, shown, target_columns
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.rejected import NO_TARGET, Rejected, rejected_row
 from pointset.datasets.own.targets import read_targets, whole_numbers_note
@@ -250,7 +250,7 @@ def _target_columns(file: CsvFile, chosen: Column | Sequence[Column] | None, oth
     found = target_columns(file, chosen, others, "columns")
     if not found and chosen is None:
         raise SpecError(
-            f"{file.path} has no column of numbers besides identifiers; {columns_in_words(file)}. Name the targets, "
+            f"{file.path} has no column of numbers besides identifiers; {describe_columns(file)}. Name the targets, "
             "which may be a column of words for classes: columns='…' (--target …)"
         )
     return found

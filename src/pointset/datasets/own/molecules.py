@@ -17,177 +17,20 @@ from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.molecules.many import OGB_FEATURES, Unreadable, read_many, table_of_molecules
 from pointset.datasets.molecules.parsing import Molecule, require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader
-from pointset.datasets.own.columns import Column, check_kind, column_number, shown, smiles_column, target_columns
+from pointset.datasets.own.columns import (
+    Column,
+    column_number,
+    refuse_other_formats,
+    shown,
+    smiles_column,
+    target_columns,
+)
 from pointset.datasets.own.csv_rows import CsvFile
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
 from pointset.datasets.own.targets import TargetValues, is_missing, number_of, own_card, read_targets, task_named
 from pointset.datasets.splits.files import SplitChoice, make_split, split_column_of, split_problem
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
-
-# The rows of a CSV of molecules: SMILES, cells of targets, the cell of the split (:func:`read_molecule_rows`).
-
-
-@dataclass(frozen=True)
-class MoleculeColumns:
-    """The columns that are read, by number."""
-
-    smiles: int
-    targets: tuple[int, ...]
-    split: int | None
-    names: tuple[str, ...]  # of the targets
-
-    @classmethod
-    def chosen(
-        cls, file: CsvFile, smiles: Column | None, targets: Column | Sequence[Column] | None, split: str | None
-    ) -> MoleculeColumns:
-        """Find the columns in the header.
-
-        Raises:
-            SpecError: there is no such column.
-            FileFormatError: a name stands in the header twice, or the first line is a row already.
-        """
-        smiles_at = smiles_column(file, smiles)
-        split_at = None if split is None else column_number(file, split, "split")
-        others = [smiles_at] if split_at is None else [smiles_at, split_at]
-        columns = tuple(target_columns(file, targets, others))
-        if isinstance(smiles, int) and file.header and _looks_like_data(file, smiles_at, columns):
-            raise FileFormatError(
-                f"the first line of {file.path} is {','.join(file.header)[:80]!r}, which seems to be a row already; "
-                "expected the names of the columns. Pass header=False (--no-header), or put a header above it"
-            )
-        return cls(smiles_at, columns, split_at, tuple(shown(file, column) for column in columns))
-
-
-@dataclass(frozen=True)
-class MoleculeRows:
-    """All rows that could be read, column by column."""
-
-    lines: list[int] = field(default_factory=list)
-    smiles: list[str] = field(default_factory=list)
-    targets: list[list[str]] = field(default_factory=list)  # a list for each column
-    split: list[str] = field(default_factory=list)  # empty where there is no such column
-    rejected: list[Rejected] = field(default_factory=list)
-
-    def content(self, position: int) -> str:
-        """A row as the record of rejected rows shows it."""
-        return ", ".join([self.smiles[position], *(cells[position].strip() for cells in self.targets)])
-
-
-def read_molecule_rows(file: CsvFile, columns: MoleculeColumns) -> MoleculeRows:
-    """Read all rows; those without SMILES, with another number of cells or an unknown split are rejected.
-
-    Raises:
-        FileFormatError: there are none, or the file is damaged further down.
-    """
-    read = MoleculeRows(targets=[[] for _ in columns.targets])
-    for row in file.rows():
-        kind, problem = "a row that cannot be read", row.problem
-        if problem is None and is_missing(row.cells[columns.smiles]):
-            kind, problem = "no SMILES", f"{shown(file, columns.smiles)!r} is empty; expected a SMILES"
-        if problem is None and len(row.cells[columns.smiles].splitlines()) > 1:
-            problem = 'the SMILES runs over several lines; a quote (") before it is probably not closed'
-        if problem is None and columns.split is not None and (problem := split_problem(row.cells[columns.split])):
-            kind = "an unknown split"
-        if problem is not None:
-            read.rejected.append(rejected_row(row.line, kind, problem, file.delimiter.join(row.cells)))
-            continue
-        read.lines.append(row.line)
-        read.smiles.append(row.cells[columns.smiles].strip())
-        for cells, column in zip(read.targets, columns.targets, strict=True):
-            cells.append(row.cells[column])
-        if columns.split is not None:
-            read.split.append(row.cells[columns.split])
-    if not read.lines and not read.rejected:
-        raise FileFormatError(f"{file.path} has a header, but no rows; expected a row for each molecule")
-    return read
-
-
-def _looks_like_data(file: CsvFile, smiles: int, targets: Sequence[int]) -> bool:
-    """Whether numbers stand where the names of targets should, and the SMILES is not named as such."""
-    words = "".join(letter for letter in file.header[smiles].lower() if letter.isalpha())
-    numbers = [number_of(file.header[column]) is not None for column in targets]
-    named = number_of(file.header[smiles]) is not None or any(part in words for part in ("smi", "mol", "struct"))
-    return bool(numbers) and all(numbers) and not named
-
-
-# Rows of SMILES and targets → graphs in flat arrays, and the rows that were left out (:func:`make_table`).
-
-
-@dataclass(frozen=True)
-class MoleculeNotes:
-    """What is known of a table of molecules besides its graphs."""
-
-    rows: list[int]  # (G,) the line of each graph
-    task: Task
-    classes: tuple[str, ...]
-    targets: tuple[str, ...]  # what is to be said of the targets on the card
-    split: list[str]  # (G,) cells of the split column; empty where there is none
-    rejected: tuple[Rejected, ...]
-
-    def as_plain(self) -> Notes:
-        """For JSON."""
-        return dataclasses.asdict(self) | {"task": self.task.value}
-
-    @classmethod
-    def from_plain(cls, notes: Notes) -> MoleculeNotes:
-        """From JSON."""
-        return cls(
-            rows=notes["rows"],
-            task=Task(notes["task"]),
-            classes=tuple(notes["classes"]),
-            targets=tuple(notes["targets"]),
-            split=notes["split"],
-            rejected=tuple(Rejected(**one) for one in notes["rejected"]),
-        )
-
-
-def make_table(
-    rows: MoleculeRows,
-    values: TargetValues,
-    reader: MoleculeReader,
-    *,
-    workers: int | None,
-    progress: bool | None,
-) -> tuple[GraphTable | None, MoleculeNotes]:
-    """The graphs of all rows with a molecule and a target, in the order of the rows; None where there are none."""
-    rejected = [
-        *rows.rejected,
-        *(rejected_row(rows.lines[at], *problem, rows.content(at)) for at, problem in values.problems.items()),
-    ]
-    wanted = [at for at in range(len(rows.lines)) if at not in values.problems]
-    results = read_many([rows.smiles[at] for at in wanted], reader, workers=workers, progress=progress)
-    kept: list[int] = []
-    molecules: list[Molecule] = []
-    for at, result in zip(wanted, results, strict=True):
-        if isinstance(result, Unreadable):
-            reason = result.reason.replace("lenient=True", "lenient=True (--lenient)")
-            rejected.append(rejected_row(rows.lines[at], "a SMILES that cannot be read", reason, rows.content(at)))
-        else:
-            kept.append(at)
-            molecules.append(result)
-    y, classes = _classes_in_use(None if values.y is None else values.y[kept], values.classes)
-    notes = MoleculeNotes(
-        rows=[rows.lines[at] for at in kept],
-        task=values.task,
-        classes=classes,
-        targets=values.notes,
-        split=[rows.split[at] for at in kept] if rows.split else [],
-        rejected=tuple(sorted(rejected, key=lambda one: one.row)),
-    )
-    if not kept:
-        return None, notes
-    table = table_of_molecules(molecules, [rows.smiles[at] for at in kept])
-    return dataclasses.replace(table, y=y), notes
-
-
-def _classes_in_use(y: Array | None, classes: tuple[str, ...]) -> tuple[Array | None, tuple[str, ...]]:
-    """Classes whose rows were all left out are no classes."""
-    if y is None or not classes:
-        return y, classes
-    used, numbers = np.unique(y, return_inverse=True)
-    return numbers.reshape(-1).astype(np.int64), tuple(classes[number] for number in used)
-
 
 _VERSION = 2  # raise it when the same file would be read differently
 
@@ -196,7 +39,7 @@ class _Plan(NamedTuple):
     """All that decides which graphs come out of a file."""
 
     file: CsvFile
-    columns: MoleculeColumns
+    columns: _Columns
     task: Task | None
     reader: MoleculeReader
     digest: str
@@ -256,30 +99,30 @@ def smiles_csv(
 
     Raises:
         MissingDataError: there is no such file.
-        FileFormatError: the file is damaged or no table, or too many rows cannot be used.
+        FileFormatError: the file is damaged or not a table, or too many rows cannot be used.
         SpecError: there is no such column, or the settings are impossible.
         MissingExtraError: RDKit is not installed.
     """
     require_rdkit()
     limit = check_limit(max_rejected)
     source = path if isinstance(path, FileContent) else FileContent(path)
-    check_kind(source.path)
+    refuse_other_formats(source.path)
     file = CsvFile(source, header=header)
-    columns = MoleculeColumns.chosen(file, smiles, targets, split_column_of(split))
+    columns = _choose_columns(file, smiles, targets, split_column_of(split))
     reader = MoleculeReader(hydrogens=hydrogens, conformer_seed=conformer_seed, lenient=lenient)
     plan = _Plan(file, columns, task_named(task), reader, source.sha256)
-    table, notes = _prepared(plan, limit, workers, progress)
-    check_share(notes.rejected, len(table), limit, file.path)
+    table, details = _prepared(plan, limit, workers, progress)
+    check_share(details.rejected, len(table), limit, file.path)
     parts, split_text = make_split(
         split,
         count=len(table),
         seed=seed,
         labels=table.y,
         smiles=table.smiles,
-        cells=notes.split if columns.split is not None else None,
-        rejected=len(notes.rejected),
+        cells=details.split if columns.split is not None else None,
+        rejected=len(details.rejected),
     )
-    card = _card(plan, notes, split_text, automatic=targets is None)
+    card = _card(plan, details, split_text, automatic=targets is None)
     provenance = Provenance(str(file.path), "own file", (file.path,), (plan.digest,))
     return Dataset(
         card,
@@ -287,30 +130,12 @@ def smiles_csv(
         parts,
         provenance,
         table.smiles,
-        rejected=notes.rejected,
-        rows=np.array(notes.rows, dtype=np.int64),
+        rejected=details.rejected,
+        rows=np.array(details.rows, dtype=np.int64),
     )
 
 
-def _prepared(
-    plan: _Plan, limit: float, workers: int | None, progress: bool | None
-) -> tuple[GraphTable, MoleculeNotes]:
-    """From the cache, or read; a file with too many bad rows leaves nothing behind."""
-
-    def make() -> tuple[GraphTable, Notes]:
-        rows = read_molecule_rows(plan.file, plan.columns)
-        values = read_targets(rows.targets, plan.columns.names, plan.task, commas=plan.file.decimal_commas)
-        table, notes = make_table(rows, values, plan.reader, workers=workers, progress=progress)
-        check_share(notes.rejected, len(notes.rows), limit, plan.file.path)
-        if table is None:
-            raise FileFormatError(f"{plan.file.path} has no rows; expected a row for each molecule")
-        return table, notes.as_plain()
-
-    table, notes = prepared_with_notes(plan.cached, make)
-    return table, MoleculeNotes.from_plain(notes)
-
-
-def _card(plan: _Plan, notes: MoleculeNotes, split: str, *, automatic: bool) -> Card:
+def _card(plan: _Plan, details: _Details, split: str, *, automatic: bool) -> Card:
     path, names = plan.file.path, plan.columns.names
     if names:
         chosen = f"targets are all columns of numbers: {', '.join(names)}. Choose others with targets= (--target)"
@@ -321,11 +146,176 @@ def _card(plan: _Plan, notes: MoleculeNotes, split: str, *, automatic: bool) -> 
         title=path.name,
         description=f"Molecules of {path.name}.",
         level=Level.GRAPH,
-        task=notes.task,
+        task=details.task,
         target_names=names,
         split=split,
         **OGB_FEATURES,
         positions=plan.reader.conformer_seed is not None,
-        classes=notes.classes,
-        notes=(*((chosen,) if automatic else ()), *notes.targets),
+        classes=details.classes,
+        notes=(*((chosen,) if automatic else ()), *details.targets),
     )
+
+
+class _Columns(NamedTuple):
+    """The columns that are read, by number."""
+
+    smiles: int
+    targets: tuple[int, ...]
+    split: int | None
+    names: tuple[str, ...]  # of the targets
+
+
+def _choose_columns(
+    file: CsvFile, smiles: Column | None, targets: Column | Sequence[Column] | None, split: str | None
+) -> _Columns:
+    smiles_at = smiles_column(file, smiles)
+    split_at = None if split is None else column_number(file, split, "split")
+    others = [smiles_at] if split_at is None else [smiles_at, split_at]
+    columns = tuple(target_columns(file, targets, others))
+    if isinstance(smiles, int) and file.header and _looks_like_data(file, smiles_at, columns):
+        raise FileFormatError(
+            f"the first line of {file.path} is {','.join(file.header)[:80]!r}, which seems to be a row already; "
+            "expected the names of the columns. Pass header=False (--no-header), or put a header above it"
+        )
+    return _Columns(smiles_at, columns, split_at, tuple(shown(file, column) for column in columns))
+
+
+def _looks_like_data(file: CsvFile, smiles: int, targets: Sequence[int]) -> bool:
+    """Whether numbers stand where the names of targets should, and the SMILES is not named as such."""
+    words = "".join(letter for letter in file.header[smiles].lower() if letter.isalpha())
+    numbers = [number_of(file.header[column]) is not None for column in targets]
+    named = number_of(file.header[smiles]) is not None or any(part in words for part in ("smi", "mol", "struct"))
+    return bool(numbers) and all(numbers) and not named
+
+
+def _prepared(plan: _Plan, limit: float, workers: int | None, progress: bool | None) -> tuple[GraphTable, _Details]:
+    """From the cache, or read; a file with too many bad rows leaves nothing behind."""
+
+    def make() -> tuple[GraphTable, Notes]:
+        rows = _read_rows(plan.file, plan.columns)
+        values = read_targets(rows.targets, plan.columns.names, plan.task, commas=plan.file.decimal_commas)
+        table, details = _make_table(rows, values, plan.reader, workers=workers, progress=progress)
+        check_share(details.rejected, len(details.rows), limit, plan.file.path)
+        if table is None:
+            raise FileFormatError(f"{plan.file.path} has no rows; expected a row for each molecule")
+        return table, details.to_json()
+
+    table, content = prepared_with_notes(plan.cached, make)
+    return table, _Details.from_json(content)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """All rows that could be read, column by column."""
+
+    lines: list[int] = field(default_factory=list)
+    smiles: list[str] = field(default_factory=list)
+    targets: list[list[str]] = field(default_factory=list)  # a list for each column
+    split: list[str] = field(default_factory=list)  # empty where there is no such column
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def content(self, position: int) -> str:
+        """A row as the list of rejected rows shows it."""
+        return ", ".join([self.smiles[position], *(cells[position].strip() for cells in self.targets)])
+
+
+def _read_rows(file: CsvFile, columns: _Columns) -> _Rows:
+    """Read all rows; those without SMILES, with another number of cells or an unknown split are rejected.
+
+    Raises:
+        FileFormatError: there are none, or the file is damaged further down.
+    """
+    read = _Rows(targets=[[] for _ in columns.targets])
+    for row in file.rows():
+        kind, problem = "a row that cannot be read", row.problem
+        if problem is None and is_missing(row.cells[columns.smiles]):
+            kind, problem = "no SMILES", f"{shown(file, columns.smiles)!r} is empty; expected a SMILES"
+        if problem is None and len(row.cells[columns.smiles].splitlines()) > 1:
+            problem = 'the SMILES runs over several lines; a quote (") before it is probably not closed'
+        if problem is None and columns.split is not None and (problem := split_problem(row.cells[columns.split])):
+            kind = "an unknown split"
+        if problem is not None:
+            read.rejected.append(rejected_row(row.line, kind, problem, file.delimiter.join(row.cells)))
+            continue
+        read.lines.append(row.line)
+        read.smiles.append(row.cells[columns.smiles].strip())
+        for cells, column in zip(read.targets, columns.targets, strict=True):
+            cells.append(row.cells[column])
+        if columns.split is not None:
+            read.split.append(row.cells[columns.split])
+    if not read.lines and not read.rejected:
+        raise FileFormatError(f"{file.path} has a header, but no rows; expected a row for each molecule")
+    return read
+
+
+@dataclass(frozen=True)
+class _Details:
+    """What is known of a table of molecules besides its graphs; kept beside them in the cache."""
+
+    rows: list[int]  # (G,) the line of each graph
+    task: Task
+    classes: tuple[str, ...]
+    targets: tuple[str, ...]  # what is to be said of the targets on the card
+    split: list[str]  # (G,) cells of the split column; empty where there is none
+    rejected: tuple[Rejected, ...]
+
+    def to_json(self) -> Notes:
+        return dataclasses.asdict(self) | {"task": self.task.value}
+
+    @classmethod
+    def from_json(cls, content: Notes) -> _Details:
+        return cls(
+            rows=content["rows"],
+            task=Task(content["task"]),
+            classes=tuple(content["classes"]),
+            targets=tuple(content["targets"]),
+            split=content["split"],
+            rejected=tuple(Rejected(**one) for one in content["rejected"]),
+        )
+
+
+def _make_table(
+    rows: _Rows,
+    values: TargetValues,
+    reader: MoleculeReader,
+    *,
+    workers: int | None,
+    progress: bool | None,
+) -> tuple[GraphTable | None, _Details]:
+    """The graphs of all rows with a molecule and a target, in the order of the rows; None where there are none."""
+    rejected = [
+        *rows.rejected,
+        *(rejected_row(rows.lines[at], *problem, rows.content(at)) for at, problem in values.problems.items()),
+    ]
+    wanted = [at for at in range(len(rows.lines)) if at not in values.problems]
+    results = read_many([rows.smiles[at] for at in wanted], reader, workers=workers, progress=progress)
+    readable: list[int] = []
+    molecules: list[Molecule] = []
+    for at, result in zip(wanted, results, strict=True):
+        if isinstance(result, Unreadable):
+            reason = result.reason.replace("lenient=True", "lenient=True (--lenient)")
+            rejected.append(rejected_row(rows.lines[at], "a SMILES that cannot be read", reason, rows.content(at)))
+        else:
+            readable.append(at)
+            molecules.append(result)
+    y, classes = _classes_in_use(None if values.y is None else values.y[readable], values.classes)
+    details = _Details(
+        rows=[rows.lines[at] for at in readable],
+        task=values.task,
+        classes=classes,
+        targets=values.notes,
+        split=[rows.split[at] for at in readable] if rows.split else [],
+        rejected=tuple(sorted(rejected, key=lambda one: one.row)),
+    )
+    if not readable:
+        return None, details
+    table = table_of_molecules(molecules, [rows.smiles[at] for at in readable])
+    return dataclasses.replace(table, y=y), details
+
+
+def _classes_in_use(y: Array | None, classes: tuple[str, ...]) -> tuple[Array | None, tuple[str, ...]]:
+    """Classes whose rows were all left out are dropped."""
+    if y is None or not classes:
+        return y, classes
+    used, numbers = np.unique(y, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int64), tuple(classes[number] for number in used)

@@ -50,17 +50,12 @@ def rejected_row(row: int, kind: str, reason: str, content: str, place: str = "l
     return Rejected(row, reason, text, kind, place)
 
 
-def counts_by_kind(rejected: Iterable[Rejected]) -> list[tuple[str, int]]:
-    """How many rows there are of each kind of reason, the most frequent first."""
-    return Counter(one.kind or one.reason for one in rejected).most_common()
-
-
-def check_share(rejected: Sequence[Rejected], kept: int, limit: float, where: object, *, unit: str = "row") -> None:
+def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: object, *, unit: str = "row") -> None:
     """Refuse data of which too much could not be used; rows that only lack a target do not count.
 
     Args:
         rejected: the rows left out.
-        kept: how many were not.
+        good: how many rows were not.
         limit: the largest share of rejected rows, 0 to 1.
         where: the file, for the message.
         unit: what is counted: ``row`` or ``graph``.
@@ -69,23 +64,20 @@ def check_share(rejected: Sequence[Rejected], kept: int, limit: float, where: ob
         TooManyRejectedError: more than that were rejected, or nothing is left; with counts, examples and the remedy.
     """
     bad = [one for one in rejected if one.kind != NO_TARGET]
-    total = kept + len(bad)
-    if kept and len(bad) <= limit * total:
+    total = good + len(bad)
+    if good and len(bad) <= limit * total:
         return
-    if not kept:
+    if not good:
         bad, total = list(rejected), len(rejected)
-    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in counts_by_kind(bad))
+    by_kind = Counter(one.kind or one.reason for one in bad).most_common()
+    reasons = ", ".join(f"{count:,} × {kind}" for kind, count in by_kind)
     examples = "".join(f"\n  {one}" for one in bad[:_SHOWN])
     more = f"\n  … and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
-    bound = f"expected at most {100 * limit:.3g}%" if kept else f"no {unit} is left"
-    remedy = (
-        f"Correct them, or go on with the other {kept:,} by max_rejected=1.0 (--max-rejected 1)"
-        if kept
-        else "Correct them"
-    )
+    bound = f"expected at most {100 * limit:.3g}%" if good else f"no {unit} is left"
+    alternative = f", or use the other {good:,} with max_rejected=1.0 (--max-rejected 1)" if good else ""
     raise TooManyRejectedError(
         f"{where}: {len(bad):,} of {total:,} {unit}s ({100 * len(bad) / max(total, 1):.3g}%) cannot be used; "
-        f"{bound}. By reason: {kinds}. The first are{examples}{more}\n{remedy}",
+        f"{bound}. By reason: {reasons}. The first are{examples}{more}\nCorrect them{alternative}",
         rejected,
     )
 

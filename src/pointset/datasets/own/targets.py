@@ -19,7 +19,7 @@ from pointset.datasets.card import Card, Metric, Target, Task
 from pointset.datasets.own.rejected import NO_TARGET
 from pointset.errors import SpecError, did_you_mean
 
-MISSING = frozenset({"", "-", "?", "na", "n/a", "#n/a", "nan", "n.d.", "n.t.", "null", "none"})  # in lower case
+_MISSING = frozenset({"", "-", "?", "na", "n/a", "#n/a", "nan", "n.d.", "n.t.", "null", "none"})  # in lower case
 _TRUTH = {"true": 1.0, "false": 0.0}
 _LIKE_A_NUMBER = re.compile(r"[<>~≈≤≥±+−-]|[.,]?[0-9]")  # how numbers, limits (>100) and quantities (12 uM) begin
 _LIMIT = re.compile(r"[<>~≈≤≥±]")
@@ -34,63 +34,6 @@ _METRICS = {
 }
 # What stands in brackets at the end of a header and can be a unit: logS [mol/L], dG (kcal/mol), T (K), not y (measured)
 _UNIT = re.compile(r".*[^\s]\s*[(\[]\s*(%|[^\W\d_]{1,4}|hartree|bohr|debye|[^\s()\[\]]*[/^·°%][^\s()\[\]]*)\s*[)\]]")
-
-
-def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no value: empty, or one of -, ?, NA, N/A, #N/A, NaN, n.d., n.t., null, None."""
-    return cell.strip().lower() in MISSING
-
-
-def number_of(cell: str, *, truth: bool = False, comma: bool = False) -> float | None:
-    """The finite number in a cell, NaN where the value is missing, None where the cell holds anything else.
-
-    Args:
-        cell: the text.
-        truth: whether ``true`` and ``false`` are 1 and 0.
-        comma: whether the decimal sign is a comma; a point is none then, be it 1.5 or the thousands of 1.234,5.
-    """
-    text = cell.strip()
-    try:
-        number = float(text.replace(",", ".", 1) if comma else text)
-    except ValueError:
-        if text.lower() in MISSING:
-            return math.nan
-        return _TRUTH.get(text.lower()) if truth else None
-    if "_" in text or math.isinf(number):  # Python's own 1_000; inf, and what is too large for a float
-        return None
-    return None if comma and "." in text else number
-
-
-def has_decimal_commas(cells: Sequence[str]) -> bool:
-    """Whether more of these cells hold a number with a comma (0,5) than one with a point (0.5)."""
-    commas = sum("," in cell and number_of(cell, comma=True) is not None for cell in cells)
-    return commas > sum("." in cell and not is_missing(cell) and number_of(cell) is not None for cell in cells)
-
-
-def looks_numeric(cell: str) -> bool:
-    """Whether a cell is a number, or begins like one: ``>100``, ``~3``, ``12 uM``, ``5±1``."""
-    return number_of(cell, truth=True) is not None or _LIKE_A_NUMBER.match(cell.strip()) is not None
-
-
-def why_no_number(cell: str, *, comma: bool = False) -> str:
-    """What is to be said of a cell that :func:`number_of` does not take."""
-    text = cell.strip()
-    shown = repr(text if len(text) <= 40 else text[:39] + "…")
-    try:
-        infinite = math.isinf(float(text))
-    except ValueError:
-        infinite = False
-    if infinite:
-        return f"is {shown}; expected a finite number"
-    if comma and re.fullmatch(r"[+-]?[0-9.,]+", text):
-        return f"is {shown}; expected a decimal comma and no point, as most of the column has it"
-    if text.count(",") == 1 and number_of(text.replace(",", ".")) is not None:
-        return f"is {shown}; expected a number with a decimal point, not a comma"
-    if _LIMIT.match(text):
-        return f"is {shown}, a limit; expected a number"
-    if _LIKE_A_NUMBER.match(text):
-        return f"is {shown}; expected a number alone, without unit, error or other signs"
-    return f"is {shown}; expected a number, or nothing where it is missing"
 
 
 @dataclass(frozen=True)
@@ -152,20 +95,10 @@ def read_targets(
     return _number_targets(columns, names, task, commas=commas)
 
 
-def whole_numbers_note(values: NDArray[Any], name: str) -> tuple[str, ...]:
-    """A hint where numbers, NaN among them, are so few and whole that they may be meant as classes."""
-    known = values[~np.isnan(values)]
-    different = np.unique(known)
-    if not 1 < len(different) <= min(_MANY_CLASSES, len(known) - 1) or (different != np.round(different)).any():
-        return ()
-    span = f"{different[0]:g}…{different[-1]:g}"
-    return (f"{name!r} has only whole numbers {span}: classes? Then {_ASK_FOR_CLASSES}",)
-
-
 def _is_text(cells: Sequence[str]) -> bool:
     """Whether fewer than half of the cells with something in them hold a number, or begin like one."""
     known = [cell for cell in cells if not is_missing(cell)]
-    return 2 * sum(map(looks_numeric, known)) < len(known)
+    return 2 * sum(map(_looks_numeric, known)) < len(known)
 
 
 def _number_targets(
@@ -173,7 +106,7 @@ def _number_targets(
 ) -> TargetValues:
     problems: dict[int, tuple[str, str]] = {}
     y = np.full((len(columns[0]), len(columns)), np.nan)
-    with_commas = [name for name, cells in zip(names, columns, strict=True) if commas and has_decimal_commas(cells)]
+    with_commas = [name for name, cells in zip(names, columns, strict=True) if commas and _has_decimal_commas(cells)]
     for at, (cells, name) in enumerate(zip(columns, names, strict=True)):
         y[:, at] = _numbers(cells, name, problems, comma=name in with_commas)
         if task is None and len(names) == 1 and problems and np.isnan(y).all():
@@ -211,9 +144,41 @@ def _numbers(
         values = [number_of(cell, comma=comma) for cell in cells]
     for row, value in enumerate(values):
         if value is None:
-            reason = f"the target {name!r} {why_no_number(cells[row], comma=comma)}"
-            problems.setdefault(row, ("a target that is no number", reason))
+            reason = f"the target {name!r} {_why_no_number(cells[row], comma=comma)}"
+            problems.setdefault(row, ("a target that is not a number", reason))
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _has_decimal_commas(cells: Sequence[str]) -> bool:
+    """Whether more of these cells hold a number with a comma (0,5) than one with a point (0.5)."""
+    commas = sum("," in cell and number_of(cell, comma=True) is not None for cell in cells)
+    return commas > sum("." in cell and not is_missing(cell) and number_of(cell) is not None for cell in cells)
+
+
+def _looks_numeric(cell: str) -> bool:
+    """Whether a cell is a number, or begins like one: ``>100``, ``~3``, ``12 uM``, ``5±1``."""
+    return number_of(cell, truth=True) is not None or _LIKE_A_NUMBER.match(cell.strip()) is not None
+
+
+def _why_no_number(cell: str, *, comma: bool = False) -> str:
+    """What is to be said of a cell that :func:`number_of` does not take."""
+    text = cell.strip()
+    shown = repr(text if len(text) <= 40 else text[:39] + "…")
+    try:
+        infinite = math.isinf(float(text))
+    except ValueError:
+        infinite = False
+    if infinite:
+        return f"is {shown}; expected a finite number"
+    if comma and re.fullmatch(r"[+-]?[0-9.,]+", text):
+        return f"is {shown}; expected a decimal comma and no point, as most of the column has it"
+    if text.count(",") == 1 and number_of(text.replace(",", ".")) is not None:
+        return f"is {shown}; expected a number with a decimal point, not a comma"
+    if _LIMIT.match(text):
+        return f"is {shown}, a limit; expected a number"
+    if _LIKE_A_NUMBER.match(text):
+        return f"is {shown}; expected a number alone, without unit, error or other signs"
+    return f"is {shown}; expected a number, or nothing where it is missing"
 
 
 def _class_targets(cells: Sequence[str], name: str) -> TargetValues:
@@ -234,24 +199,56 @@ def _class_targets(cells: Sequence[str], name: str) -> TargetValues:
 
 
 def _labels(cells: Sequence[str]) -> list[str]:
-    """Words as they are; where all are numbers, 1 and 1.0 are the same class."""
-    values = [number_of(cell) for cell in cells]
-    if any(value is None for value in values):
+    """Words as they are; where all are numbers, 1.0, 1 and 01 as ``1``, with all digits of 1234567."""
+    if any(number_of(cell) is None for cell in cells):
         return [cell.strip() for cell in cells]
-    return [_written(cell) for cell in cells]
-
-
-def _written(cell: str) -> str:
-    """1.0, 1 and 01 as ``1``, with all digits: 1234567 and 1234568 are two classes."""
-    try:
-        return str(int(cell))
-    except ValueError:
-        return repr(number_of(cell)).removesuffix(".0")
+    labels = []
+    for cell in cells:
+        try:
+            labels.append(str(int(cell)))
+        except ValueError:
+            labels.append(repr(number_of(cell)).removesuffix(".0"))
+    return labels
 
 
 def _class_order(label: str) -> tuple[float, str]:
     value = number_of(label)
     return (np.inf if value is None else value, label)
+
+
+def whole_numbers_note(values: NDArray[Any], name: str) -> tuple[str, ...]:
+    """A hint where numbers, NaN among them, are so few and whole that they may be meant as classes."""
+    known = values[~np.isnan(values)]
+    different = np.unique(known)
+    if not 1 < len(different) <= min(_MANY_CLASSES, len(known) - 1) or (different != np.round(different)).any():
+        return ()
+    span = f"{different[0]:g}…{different[-1]:g}"
+    return (f"{name!r} has only whole numbers {span}: classes? Then {_ASK_FOR_CLASSES}",)
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that there is no value: empty, or one of -, ?, NA, N/A, #N/A, NaN, n.d., n.t., null, None."""
+    return cell.strip().lower() in _MISSING
+
+
+def number_of(cell: str, *, truth: bool = False, comma: bool = False) -> float | None:
+    """The finite number in a cell, NaN where the value is missing, None where the cell holds anything else.
+
+    Args:
+        cell: the text.
+        truth: whether ``true`` and ``false`` are 1 and 0.
+        comma: whether the decimal sign is a comma; a point is not one then, be it 1.5 or the thousands of 1.234,5.
+    """
+    text = cell.strip()
+    try:
+        number = float(text.replace(",", ".", 1) if comma else text)
+    except ValueError:
+        if text.lower() in _MISSING:
+            return math.nan
+        return _TRUTH.get(text.lower()) if truth else None
+    if "_" in text or math.isinf(number):  # Python's own 1_000; inf, and what is too large for a float
+        return None
+    return None if comma and "." in text else number
 
 
 def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:
@@ -261,13 +258,13 @@ def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:
     """
     names = list(target_names)
     targets = tuple(
-        Target(name if names.count(name) == 1 else f"{name} ({at})", unit_in(name) if task is Task.REGRESSION else "")
+        Target(name if names.count(name) == 1 else f"{name} ({at})", _unit_in(name) if task is Task.REGRESSION else "")
         for at, name in enumerate(names)
     )
     return Card(task=task, targets=targets, metric=_METRICS[task], licence="", source="own data", **about)
 
 
-def unit_in(name: str) -> str:
+def _unit_in(name: str) -> str:
     """``mol/L`` of ``logS [mol/L]``; empty where there is none."""
     found = _UNIT.fullmatch(name.strip())
     return found[1] if found else ""
