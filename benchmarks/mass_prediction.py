@@ -25,7 +25,7 @@ import torch
 import pointset
 from common import machine, report
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.molecules.many import OGB_FEATURES
+from pointset.datasets.molecules.features import OGB_FEATURES
 from pointset.training.bundle import write_bundle
 
 # The command, then the peak memory of itself and of its largest worker in kB.

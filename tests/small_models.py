@@ -8,7 +8,7 @@ import torch
 
 from pointset import PointModel
 from pointset.datasets.card import Card, Level, Metric, Target, Task
-from pointset.datasets.molecules.many import OGB_FEATURES
+from pointset.datasets.molecules.features import OGB_FEATURES
 from tests.tolerances import terms_of_model
 
 CLASSES = ("red", "green", "blue")

@@ -19,8 +19,7 @@ from pointset.cli.datasets_show import category_names, chosen_graphs, short_name
 from pointset.cli.main import app
 from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.features import ATOM_COLUMNS, BOND_COLUMNS
-from pointset.datasets.molecules.many import EDGE_LABELS, NODE_LABELS
+from pointset.datasets.molecules.features import ATOM_COLUMNS, BOND_COLUMNS, EDGE_LABELS, NODE_LABELS
 from pointset.datasets.sources import Benchmark, Download
 from pointset.specs import Categories
 from tests import command_line

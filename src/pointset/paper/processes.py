@@ -28,7 +28,7 @@ def worker_processes(workers: int) -> Iterator[Submit]:
 
     Yields what submits work to them: a function of a module, and arguments that can be pickled.
     """
-    from pointset.datasets.molecules.many import main_left_alone  # here, as it loads numpy: see _THREADS
+    from pointset.datasets.molecules.parallel import main_left_alone  # here, as it loads numpy: see _THREADS
 
     others = set(active_children())
     # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from pointset.arrays import Integers
-from pointset.datasets.molecules.many import Unreadable
-from pointset.datasets.molecules.parsing import Molecule, MoleculeError
+from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pointset.datasets.molecules.many import Unreadable
-from pointset.datasets.molecules.parsing import Molecule, MoleculeError
-from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_of_kind
+from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable
+from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_named
 from pointset.encoders.coordinates import checked_features
 from pointset.encoders.model import PointModel
 from pointset.errors import GraphError, SpecError
@@ -149,7 +148,7 @@ def molecule_reader_of(bundle: Bundle) -> ReadMolecule:
             f"got SMILES, but the model was trained on {bundle.card.title or bundle.card.name}, whose graphs are not "
             "made from SMILES; expected graphs with the same features"
         )
-    read = reader_of_kind(kind, bundle.molecule_reader)
+    read = reader_named(kind, bundle.molecule_reader)
     makes_positions = isinstance(read, MoleculeReader) and read.conformer_seed is not None
     if _uses_positions(bundle.model) and not makes_positions:
         raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")

@@ -26,7 +26,8 @@ from pointset.arrays import Integers
 from pointset.datasets.cache import file_digest
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.loading import names
-from pointset.datasets.molecules.many import Unreadable, end_at_ctrl_c, main_left_alone, read_chunk
+from pointset.datasets.molecules.parallel import end_at_ctrl_c, main_left_alone, read_chunk
+from pointset.datasets.molecules.parsing import Unreadable
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
 from pointset.datasets.own.csv_rows import CsvFile, Row

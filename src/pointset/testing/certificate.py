@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pointset.datasets.molecules.many import Unreadable, read_chunk
-from pointset.datasets.molecules.parsing import Molecule
+from pointset.datasets.molecules.parallel import read_chunk
+from pointset.datasets.molecules.parsing import Molecule, Unreadable
 from pointset.encoders.model import PointModel
 from pointset.errors import MissingDataError, MissingExtraError, PointsetError, SpecError
 from pointset.files import finite

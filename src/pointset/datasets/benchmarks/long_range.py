@@ -29,7 +29,8 @@ from pointset.datasets.benchmarks.reading import (
     read_columns,
 )
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.many import EDGE, NODE, OGB_FEATURES, table_of_smiles
+from pointset.datasets.molecules.features import EDGE, NODE, OGB_FEATURES
+from pointset.datasets.molecules.parallel import table_of_smiles
 from pointset.datasets.sources import Benchmark, Download, Reader, Source
 from pointset.datasets.splits import Split, check_split, split_from_file
 from pointset.datasets.splits.parts import PARTS

@@ -11,7 +11,8 @@ import numpy as np
 from pointset.arrays import Array
 from pointset.datasets.benchmarks.reading import DataFile, as_features, find_files, read_columns, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
-from pointset.datasets.molecules.many import EDGE, NODE, OGB_FEATURES, table_of_smiles
+from pointset.datasets.molecules.features import EDGE, NODE, OGB_FEATURES
+from pointset.datasets.molecules.parallel import table_of_smiles
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import Split, check_split, split_by_column
 from pointset.datasets.table import GraphTable

@@ -5,16 +5,25 @@
 'CCO'
 """
 
-from pointset.datasets.molecules.features import ATOM_COLUMNS as ATOM_COLUMNS
-from pointset.datasets.molecules.features import BOND_COLUMNS as BOND_COLUMNS
-from pointset.datasets.molecules.features import Column as Column
-from pointset.datasets.molecules.many import Unreadable as Unreadable
-from pointset.datasets.molecules.many import read_many as read_many
-from pointset.datasets.molecules.parsing import Molecule as Molecule
-from pointset.datasets.molecules.parsing import MoleculeError as MoleculeError
-from pointset.datasets.molecules.parsing import murcko_scaffold as murcko_scaffold
-from pointset.datasets.molecules.reader import OGB_READER as OGB_READER
-from pointset.datasets.molecules.reader import MoleculeReader as MoleculeReader
-from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS as ZINC_ATOM_COLUMNS
-from pointset.datasets.molecules.zinc import ZINC_BOND_COLUMNS as ZINC_BOND_COLUMNS
-from pointset.datasets.molecules.zinc import read_zinc_molecule as read_zinc_molecule
+from pointset.datasets.molecules.features import ATOM_COLUMNS, BOND_COLUMNS, Column
+from pointset.datasets.molecules.parallel import read_many
+from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable, murcko_scaffold
+from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
+from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS, ZINC_BOND_COLUMNS, penalized_logp, read_zinc_molecule
+
+__all__ = [
+    "ATOM_COLUMNS",
+    "BOND_COLUMNS",
+    "OGB_READER",
+    "ZINC_ATOM_COLUMNS",
+    "ZINC_BOND_COLUMNS",
+    "Column",
+    "Molecule",
+    "MoleculeError",
+    "MoleculeReader",
+    "Unreadable",
+    "murcko_scaffold",
+    "penalized_logp",
+    "read_many",
+    "read_zinc_molecule",
+]

@@ -1,4 +1,4 @@
-"""The nine atom and three bond columns of the Open Graph Benchmark (OGB), as data.
+"""The nine atom and three bond columns of the Open Graph Benchmark (OGB): as data, on cards, and read from RDKit.
 
 Value i of a column means its i-th label; what no label names is the last one, ``misc``.
 """
@@ -10,10 +10,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from pointset.arrays import Integers
+from pointset.arrays import Floats, Integers
 from pointset.datasets.molecules.parsing import Molecule
+from pointset.specs import Categories
 
 if TYPE_CHECKING:
     from rdkit.Chem import Atom, Bond, Mol
@@ -74,8 +74,31 @@ BOND_COLUMNS: tuple[Column, ...] = (
     Column("is_conjugated", _FLAG, "in a conjugated system"),
 )
 
+SYMBOLS = (
+    "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca", "Sc",
+    "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr",
+    "Nb", "Mo", "Tc", "Ru", "Rh", "Pd", "Ag", "Cd", "In", "Sn", "Sb", "Te", "I", "Xe", "Cs", "Ba", "La", "Ce", "Pr",
+    "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu", "Hf", "Ta", "W", "Re", "Os", "Ir", "Pt",
+    "Au", "Hg", "Tl", "Pb", "Bi", "Po", "At", "Rn", "Fr", "Ra", "Ac", "Th", "Pa", "U", "Np", "Pu", "Am", "Cm", "Bk",
+    "Cf", "Es", "Fm", "Md", "No", "Lr", "Rf", "Db", "Sg", "Bh", "Hs", "Mt", "Ds", "Rg", "Cn", "Nh", "Fl", "Mc", "Lv",
+    "Ts", "Og",
+)  # fmt: skip
+"""``SYMBOLS[z - 1]`` is the element of atomic number z = 1 … 118."""
 
-# RDKit molecule → the feature arrays of OGB (:mod:`pointset.datasets.molecules.features`).
+NODE = Categories(*(column.size for column in ATOM_COLUMNS))
+EDGE = Categories(*(column.size for column in BOND_COLUMNS))
+NODE_LABELS = ((*SYMBOLS, MISC), *(column.labels for column in ATOM_COLUMNS[1:]))  # elements, not atomic numbers
+EDGE_LABELS = (tuple(map(str.lower, BOND_COLUMNS[0].labels)), *(column.labels for column in BOND_COLUMNS[1:]))
+OGB_FEATURES: dict[str, Any] = {
+    "node": NODE,
+    "edge": EDGE,
+    "node_columns": tuple(f"{column.name}: {column.meaning}" for column in ATOM_COLUMNS),
+    "edge_columns": tuple(f"{column.name}: {column.meaning}" for column in BOND_COLUMNS),
+    "node_labels": NODE_LABELS,
+    "edge_labels": EDGE_LABELS,
+    "molecules": "ogb",
+}
+"""What every card of molecules with these features says of them."""
 
 
 class _Reading(NamedTuple):
@@ -86,7 +109,7 @@ class _Reading(NamedTuple):
     last: int
 
 
-def featurise(mol: Mol, smiles: str, pos: npt.NDArray[np.float64] | None = None) -> Molecule:
+def featurise(mol: Mol, smiles: str, pos: Floats | None = None) -> Molecule:
     """Arrays in RDKit's order of atoms and bonds."""
     atom_readings, bond_readings = _readings()
     atoms, bonds = atoms_of(mol), bonds_of(mol)
@@ -159,18 +182,3 @@ def _answer(label: str, kind: Any) -> int:
     if kind is bool:
         return int(label == "True")
     return int(kind.names[label])
-
-
-# Symbols of the chemical elements, known without RDKit.
-
-
-SYMBOLS = (
-    "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca", "Sc",
-    "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr",
-    "Nb", "Mo", "Tc", "Ru", "Rh", "Pd", "Ag", "Cd", "In", "Sn", "Sb", "Te", "I", "Xe", "Cs", "Ba", "La", "Ce", "Pr",
-    "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu", "Hf", "Ta", "W", "Re", "Os", "Ir", "Pt",
-    "Au", "Hg", "Tl", "Pb", "Bi", "Po", "At", "Rn", "Fr", "Ra", "Ac", "Th", "Pa", "U", "Np", "Pu", "Am", "Cm", "Bk",
-    "Cf", "Es", "Fm", "Md", "No", "Lr", "Rf", "Db", "Sg", "Bh", "Hs", "Mt", "Ds", "Rg", "Cn", "Nh", "Fl", "Mc", "Lv",
-    "Ts", "Og",
-)  # fmt: skip
-"""``SYMBOLS[z - 1]`` is the element of atomic number z = 1 … 118."""

@@ -1,4 +1,4 @@
-"""Text → RDKit molecule, or a :class:`MoleculeError` that gives RDKit's reason in one line."""
+"""SMILES → RDKit molecule, written in one way, or a :class:`MoleculeError` that gives the reason in one line."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from pointset.arrays import Floats, Integers
 from pointset.errors import GraphError, MissingExtraError
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 
-# What reading a molecule gives: a graph in plain arrays, or an error that says why not.
+MAX_CHARACTERS = 10_000
+"""Longest SMILES that is read. RDKit's canonical order costs the square of the atoms: 10,000 atoms take 3 s, 100,000
+more than 5 min. The longest SMILES of the paper's datasets has 1,043 characters."""
+
+_REACTION_ARROW = re.compile(r"(?<!-)>")  # `->` is a dative bond
+_LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ?(SMILES Parse Error: )?")
+_ECHO = re.compile(r" (while parsing|for input):.*", re.DOTALL)  # RDKit repeats the whole SMILES here
+_POSITION = re.compile(r"check for mistakes around position (\d+)")
+_SHOWN_CHARACTERS = 60  # of a SMILES in a message
+_REASON_CHARACTERS = 200
 
 
 class MoleculeError(GraphError):
@@ -28,10 +35,10 @@ class MoleculeError(GraphError):
 class Molecule:
     """A molecule as a graph: n atoms are nodes, m bonds are undirected edges, each listed once."""
 
-    x: npt.NDArray[np.int64]  # (n, c) atom features
-    edges: npt.NDArray[np.int64]  # (2, m) first and second atom of each bond
-    edge_attr: npt.NDArray[np.int64]  # (m, b) bond features
-    pos: npt.NDArray[np.float64] | None  # (n, 3) coordinates in Å
+    x: Integers  # (n, c) atom features
+    edges: Integers  # (2, m) first and second atom of each bond
+    edge_attr: Integers  # (m, b) bond features
+    pos: Floats | None  # (n, 3) coordinates in Å
     smiles: str  # the writing whose atom order the arrays follow
 
     @property
@@ -40,11 +47,11 @@ class Molecule:
         return len(self.x)
 
 
-# RDKit kept at arm's length: missing, chatty or throwing, the caller sees only this package's errors.
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands in the place of a molecule that could not be read."""
 
-
-_SHOWN_CHARACTERS = 60  # of a SMILES in a message
-_REASON_CHARACTERS = 200
+    reason: str
 
 
 def require_rdkit() -> None:
@@ -58,7 +65,7 @@ def require_rdkit() -> None:
 
 
 @contextmanager
-def rdkit_at_work(smiles: str) -> Iterator[None]:
+def quiet_rdkit(smiles: str) -> Iterator[None]:
     """Silence RDKit's log, and turn its exceptions into :class:`MoleculeError`."""
     from rdkit import rdBase
 
@@ -82,16 +89,6 @@ def one_line(reason: str) -> str:
     """A reason of any length on one line of bounded length."""
     line = " ".join(reason.split())
     return line if len(line) <= _REASON_CHARACTERS else line[:_REASON_CHARACTERS] + "…"
-
-
-MAX_CHARACTERS = 10_000
-"""Longest SMILES that is read. RDKit's canonical order costs the square of the atoms: 10,000 atoms take 3 s, 100,000
-more than 5 min. The longest SMILES of the paper's datasets has 1,043 characters."""
-
-_REACTION_ARROW = re.compile(r"(?<!-)>")  # `->` is a dative bond
-_LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ?(SMILES Parse Error: )?")
-_ECHO = re.compile(r" (while parsing|for input):.*", re.DOTALL)  # RDKit repeats the whole SMILES here
-_POSITION = re.compile(r"check for mistakes around position (\d+)")
 
 
 def screen(smiles: object) -> str:
@@ -166,9 +163,6 @@ def _why_not(text: str) -> str:
     return f"the SMILES {shown(text)} is not a possible molecule: {reason}; correct it, or read with lenient=True"
 
 
-# One writing for each molecule, so that its arrays do not depend on how it was written.
-
-
 def canonical(mol: Mol, *, lenient: bool = False) -> tuple[Mol, str]:
     """The molecule read again from its canonical SMILES, and that SMILES.
 
@@ -186,11 +180,8 @@ def canonical(mol: Mol, *, lenient: bool = False) -> tuple[Mol, str]:
     return (mol if smiles == seen[-1] else parse(smiles, lenient=lenient)), smiles
 
 
-# The ring systems of a molecule with what links them: what a scaffold split keeps on one side.
-
-
 def murcko_scaffold(smiles: str) -> str:
-    """The Bemis–Murcko scaffold as canonical SMILES without stereochemistry.
+    """The Bemis–Murcko scaffold, ring systems with what links them, as canonical SMILES without stereochemistry.
 
     It is empty for a molecule without rings, and for one that cannot be read.
     """
@@ -199,7 +190,7 @@ def murcko_scaffold(smiles: str) -> str:
 
     try:
         text = screen(smiles)
-        with rdkit_at_work(text):
+        with quiet_rdkit(text):
             mol, _ = canonical(parse(text))
             Chem.RemoveStereochemistry(mol)
             scaffold = Chem.MurckoDecompose(mol)

@@ -1,4 +1,4 @@
-"""SMILES → :class:`Molecule`, with OGB's features."""
+"""SMILES → :class:`Molecule` with OGB's features (:class:`MoleculeReader`), also with positions in space."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pointset.arrays import Floats
 from pointset.datasets.molecules.features import featurise
 from pointset.datasets.molecules.parsing import (
     Molecule,
     MoleculeError,
     canonical,
     parse,
-    rdkit_at_work,
+    quiet_rdkit,
     require_rdkit,
     screen,
     shown,
@@ -27,44 +27,11 @@ if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 
-# Three-dimensional coordinates for a molecule that was given without any.
-
-
 MAX_EMBEDDED_ATOMS = 400
 """Most atoms, hydrogens included, that are embedded: 283 take 12 s and the time grows with more than their cube."""
-
-
-def embed(mol: Mol, smiles: str, seed: int) -> npt.NDArray[np.float64]:
-    """Coordinates in Å of all atoms of ``mol``, whose hydrogens must be explicit: (n, 3), the same for the same seed.
-
-    ETKDG version 3 gives the first positions (again from random coordinates where it fails), at most 200 steps of the
-    MMFF94 force field then relax them, where that force field knows all atoms.
-    """
-    from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
-
-    if mol.GetNumAtoms() > MAX_EMBEDDED_ATOMS:
-        raise MoleculeError(
-            f"the SMILES {shown(smiles)} has {mol.GetNumAtoms():,} atoms with hydrogens; positions are made for at "
-            f"most {MAX_EMBEDDED_ATOMS}: leave conformer_seed away, or bring positions of your own"
-        )
-    parameters = rdDistGeom.ETKDGv3()
-    # RDKit draws the same for 0 and 1. (Its stubs give every property the type of the class.)
-    parameters.randomSeed = seed + 1  # type: ignore[assignment]
-    for random_coordinates in (False, True):
-        parameters.useRandomCoords = random_coordinates  # type: ignore[assignment]
-        if rdDistGeom.EmbedMolecule(mol, parameters) >= 0:
-            break
-    else:
-        raise MoleculeError(
-            f"RDKit finds no positions in space for the SMILES {shown(smiles)} (conformer_seed={seed}); "
-            "try another seed, or read it without positions"
-        )
-    if rdForceFieldHelpers.MMFFHasAllMoleculeParams(mol):
-        rdForceFieldHelpers.MMFFOptimizeMolecule(mol)
-    return np.array(mol.GetConformer().GetPositions(), dtype=np.float64)
-
-
 _LARGEST_SEED = 2**31 - 2
+
+ReadMolecule = Callable[[str], Molecule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +71,7 @@ class MoleculeReader:
         from rdkit import Chem
 
         text = screen(smiles)
-        with rdkit_at_work(text):
+        with quiet_rdkit(text):
             mol = parse(text, lenient=self.lenient)
             if self.canonical:
                 mol, text = canonical(mol, lenient=self.lenient)
@@ -124,25 +91,49 @@ OGB_READER = MoleculeReader(canonical=False, lenient=True)
 """Reads as OGB did: the order of the SMILES, and molecules that only an older RDKit accepted."""
 
 
-# How SMILES become graphs of a card's kind of molecules (:func:`reader_of_kind`).
-
-
-ReadMolecule = Callable[[str], Molecule]
-
-
-def reader_of_kind(kind: str, settings: Mapping[str, Any] | None = None) -> ReadMolecule:
+def reader_named(name: str, settings: Mapping[str, Any] | None = None) -> ReadMolecule:
     """The reader for ``Card.molecules``.
 
     Args:
-        kind: ``"ogb"`` or ``"zinc"``.
-        settings: of :class:`MoleculeReader`, where the kind has any.
+        name: ``"ogb"`` or ``"zinc"``.
+        settings: of :class:`MoleculeReader`.
 
     Raises:
-        SpecError: there is no such kind.
+        SpecError: there is no such reader.
         MoleculeError: a setting is impossible.
     """
-    if kind == "ogb":
+    if name == "ogb":
         return MoleculeReader(**(settings or {}))
-    if kind == "zinc":
+    if name == "zinc":
         return read_zinc_molecule
-    raise SpecError(f"the molecules are of the kind {kind!r:.40}, which this pointset cannot read. Upgrade pointset")
+    raise SpecError(f"the molecules are of the kind {name!r:.40}, which this pointset cannot read. Upgrade pointset")
+
+
+def embed(mol: Mol, smiles: str, seed: int) -> Floats:
+    """Coordinates in Å of all atoms of ``mol``, whose hydrogens must be explicit: (n, 3), the same for the same seed.
+
+    ETKDG version 3 gives the first positions (again from random coordinates where it fails), at most 200 steps of the
+    MMFF94 force field then relax them, where that force field knows all atoms.
+    """
+    from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
+
+    if mol.GetNumAtoms() > MAX_EMBEDDED_ATOMS:
+        raise MoleculeError(
+            f"the SMILES {shown(smiles)} has {mol.GetNumAtoms():,} atoms with hydrogens; positions are made for at "
+            f"most {MAX_EMBEDDED_ATOMS}: leave conformer_seed away, or bring positions of your own"
+        )
+    parameters = rdDistGeom.ETKDGv3()
+    # RDKit draws the same for 0 and 1. (Its stubs give every property the type of the class.)
+    parameters.randomSeed = seed + 1  # type: ignore[assignment]
+    for random_coordinates in (False, True):
+        parameters.useRandomCoords = random_coordinates  # type: ignore[assignment]
+        if rdDistGeom.EmbedMolecule(mol, parameters) >= 0:
+            break
+    else:
+        raise MoleculeError(
+            f"RDKit finds no positions in space for the SMILES {shown(smiles)} (conformer_seed={seed}); "
+            "try another seed, or read it without positions"
+        )
+    if rdForceFieldHelpers.MMFFHasAllMoleculeParams(mol):
+        rdForceFieldHelpers.MMFFOptimizeMolecule(mol)
+    return np.array(mol.GetConformer().GetPositions(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""ZINC's own features: 28 atom types and the Kekulé bond types 1, 2 and 3.
+"""ZINC's own features, 28 atom types and the Kekulé bond types 1, 2 and 3, and its target, the penalised logP.
 
 An atom's type is its symbol, the hydrogens that its bracket in the SMILES names, and its charge: ``[NH2+]`` is
 ``N H2 +``, ``O`` is ``O``. A hydrogen is named only on charged and on chiral atoms, so ``C H1`` is a stereocentre.
@@ -21,7 +21,7 @@ from pointset.datasets.molecules.parsing import (
     MoleculeError,
     canonical,
     parse,
-    rdkit_at_work,
+    quiet_rdkit,
     require_rdkit,
     screen,
     shown,
@@ -32,20 +32,73 @@ if TYPE_CHECKING:
     from rdkit.Chem import Atom, Bond, Mol
 
 
-# Which bonds of an aromatic ring are the double ones: one fixed answer, the one that ZINC's graphs were made with.
-#
-# A benzene ring with unlike substituents has two Kekulé forms, and they are different graphs once bond types are edge
-# features. RDKit changed its choice in 2026.03; ZINC's graphs have the choice of the RDKits before. Here the choice is
-# a
-# function of the order of atoms and bonds alone, so a model trained on ZINC meets the forms that it knows.
+_ATOM_TYPES = (
+    "C, O, N, F, C H1, S, Cl, O -, N H1 +, Br, N H3 +, N H2 +, N +, N -, S -, I, P, O H1 +, N H1 -, O +, S +, P H1, "
+    "P H2, C H2 -, P +, S H1 +, C H1 -, P H1 +"
+)
+ZINC_ATOM_COLUMNS = (Column("atom_type", tuple(_ATOM_TYPES.split(", ")), "symbol, hydrogens named, charge"),)
+ZINC_BOND_COLUMNS = (Column("bond_type", ("none", "SINGLE", "DOUBLE", "TRIPLE"), "Kekulé bond order; 0 never occurs"),)
 
-
+_TYPE_INDEX = {label: index for index, label in enumerate(ZINC_ATOM_COLUMNS[0].labels)}
+_BOND_INDEX = {label: index for index, label in enumerate(ZINC_BOND_COLUMNS[0].labels)}
 _MOST_STEPS = 100_000  # of the search; beyond them RDKit's own form stays
 _Neighbours = list[list[tuple[int, int]]]  # for each atom: (neighbour, bond), in the order of the bonds
 
 
+def read_zinc_molecule(smiles: str) -> Molecule:
+    """The molecule with x (n, 1) of atom types 0 … 27 and edge_attr (m, 1) of bond types 1 … 3, written canonically.
+
+    Raises:
+        MoleculeError: the SMILES cannot be read, or has an atom or a bond that ZINC does not have.
+        MissingExtraError: RDKit is not installed.
+    """
+    require_rdkit()
+    text = screen(smiles)
+    with quiet_rdkit(text):
+        mol, text = canonical(parse(text))
+        mol = kekulise(mol)
+        bonds = bonds_of(mol)
+        return Molecule(
+            x=np.array([[_atom_type(atom, text)] for atom in atoms_of(mol)], dtype=np.int64),
+            edges=edges_of(bonds),
+            edge_attr=np.array([_bond_type(bond, text) for bond in bonds], dtype=np.int64).reshape(-1, 1),
+            pos=None,
+            smiles=text,
+        )
+
+
+def _atom_type(atom: Atom, smiles: str) -> int:
+    hydrogens, charge = atom.GetNumExplicitHs(), atom.GetFormalCharge()
+    label = atom.GetSymbol()
+    if hydrogens:
+        label += f" H{hydrogens}"
+    if charge:
+        label += " " + ("+" if charge > 0 else "-") + (str(abs(charge)) if abs(charge) > 1 else "")
+    if label not in _TYPE_INDEX:
+        raise MoleculeError(
+            f"the SMILES {shown(smiles)} has an atom of type {label!r} (number {atom.GetIdx()}), which ZINC does not "
+            f"have; expected one of: {_ATOM_TYPES}. Train on data that has it, with the general molecule features"
+        )
+    return _TYPE_INDEX[label]
+
+
+def _bond_type(bond: Bond, smiles: str) -> int:
+    label = bond.GetBondType().name
+    if label not in _BOND_INDEX:
+        raise MoleculeError(
+            f"the SMILES {shown(smiles)} has a bond of type {label}, which ZINC does not have; "
+            "expected single, double, triple or aromatic bonds"
+        )
+    return _BOND_INDEX[label]
+
+
 def kekulise(mol: Mol) -> Mol:
-    """A copy without aromatic bonds: each of them single or double, such that every valence holds."""
+    """A copy without aromatic bonds: each of them single or double, such that every valence holds.
+
+    A benzene ring with unlike substituents has two Kekulé forms, and they are different graphs once bond types are edge
+    features. RDKit changed its choice in 2026.03; ZINC's graphs have the choice of the RDKits before. Here the choice
+    is a function of the order of atoms and bonds alone, so a model trained on ZINC meets the forms that it knows.
+    """
     from rdkit import Chem
 
     result = Chem.Mol(mol)
@@ -126,67 +179,6 @@ def _walk_order(mol: Mol) -> list[int]:
     ]
 
 
-_ATOM_TYPES = (
-    "C, O, N, F, C H1, S, Cl, O -, N H1 +, Br, N H3 +, N H2 +, N +, N -, S -, I, P, O H1 +, N H1 -, O +, S +, P H1, "
-    "P H2, C H2 -, P +, S H1 +, C H1 -, P H1 +"
-)
-ZINC_ATOM_COLUMNS = (Column("atom_type", tuple(_ATOM_TYPES.split(", ")), "symbol, hydrogens named, charge"),)
-ZINC_BOND_COLUMNS = (Column("bond_type", ("none", "SINGLE", "DOUBLE", "TRIPLE"), "Kekulé bond order; 0 never occurs"),)
-
-_TYPE_INDEX = {label: index for index, label in enumerate(ZINC_ATOM_COLUMNS[0].labels)}
-_BOND_INDEX = {label: index for index, label in enumerate(ZINC_BOND_COLUMNS[0].labels)}
-
-
-def read_zinc_molecule(smiles: str) -> Molecule:
-    """The molecule with x (n, 1) of atom types 0 … 27 and edge_attr (m, 1) of bond types 1 … 3, written canonically.
-
-    Raises:
-        MoleculeError: the SMILES cannot be read, or has an atom or a bond that ZINC has not.
-        MissingExtraError: RDKit is not installed.
-    """
-    require_rdkit()
-    text = screen(smiles)
-    with rdkit_at_work(text):
-        mol, text = canonical(parse(text))
-        mol = kekulise(mol)
-        bonds = bonds_of(mol)
-        return Molecule(
-            x=np.array([[_atom_type(atom, text)] for atom in atoms_of(mol)], dtype=np.int64),
-            edges=edges_of(bonds),
-            edge_attr=np.array([_bond_type(bond, text) for bond in bonds], dtype=np.int64).reshape(-1, 1),
-            pos=None,
-            smiles=text,
-        )
-
-
-def _atom_type(atom: Atom, smiles: str) -> int:
-    hydrogens, charge = atom.GetNumExplicitHs(), atom.GetFormalCharge()
-    label = atom.GetSymbol()
-    if hydrogens:
-        label += f" H{hydrogens}"
-    if charge:
-        label += " " + ("+" if charge > 0 else "-") + (str(abs(charge)) if abs(charge) > 1 else "")
-    if label not in _TYPE_INDEX:
-        raise MoleculeError(
-            f"the SMILES {shown(smiles)} has an atom of type {label!r} (number {atom.GetIdx()}), which ZINC has not; "
-            f"expected one of: {_ATOM_TYPES}. Train on data that has it, with pointset's general molecule features"
-        )
-    return _TYPE_INDEX[label]
-
-
-def _bond_type(bond: Bond, smiles: str) -> int:
-    label = bond.GetBondType().name
-    if label not in _BOND_INDEX:
-        raise MoleculeError(
-            f"the SMILES {shown(smiles)} has a bond of type {label}, which ZINC has not; "
-            "expected single, double, triple or aromatic bonds"
-        )
-    return _BOND_INDEX[label]
-
-
-# ZINC's target: how well a molecule dissolves in fat, less how hard it is to make and its largest ring.
-
-
 def penalized_logp(smiles: str) -> float:
     """The target y = 0.6976318·logP − 1.1981676·SA − 3.47513914·max(L − 6, 0) + 2.11182998.
 
@@ -203,7 +195,7 @@ def penalized_logp(smiles: str) -> float:
 
     accessibility = _accessibility_score()
     text = screen(smiles)
-    with rdkit_at_work(text):
+    with quiet_rdkit(text):
         mol = parse(text)
         logp = rdMolDescriptors.CalcCrippenDescriptors(mol)[0]
         ring = max(_longest_cycle(mol) - 6, 0)

@@ -14,8 +14,9 @@ from pointset.arrays import Array
 from pointset.datasets.cache import FileContent, Notes, prepared_file, prepared_with_notes
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
-from pointset.datasets.molecules.many import OGB_FEATURES, Unreadable, read_many, table_of_molecules
-from pointset.datasets.molecules.parsing import Molecule, require_rdkit
+from pointset.datasets.molecules.features import OGB_FEATURES
+from pointset.datasets.molecules.parallel import read_many, table_of_molecules
+from pointset.datasets.molecules.parsing import Molecule, Unreadable, require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.datasets.own.columns import (
     Column,

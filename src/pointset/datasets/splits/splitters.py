@@ -264,8 +264,8 @@ def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = DEFAULT_F
         SpecError: impossible fractions, or groups so large that a part stays empty.
         MissingExtraError: RDKit is not installed.
     """
-    from pointset.datasets.molecules.many import Unreadable, read_many
-    from pointset.datasets.molecules.parsing import murcko_scaffold
+    from pointset.datasets.molecules.parallel import read_many
+    from pointset.datasets.molecules.parsing import Unreadable, murcko_scaffold
 
     _exact_shares(len(smiles), fractions)  # refused before the scaffolds are made, which takes a while
     scaffolds = ["" if isinstance(found, Unreadable) else found for found in read_many(smiles, murcko_scaffold)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, many, murcko_scaffold, read_many
+from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, murcko_scaffold, parallel, read_many
 from pointset.errors import PointsetError
 
 pytest.importorskip("rdkit")
@@ -33,7 +33,7 @@ def test_in_order_with_reasons() -> None:
 
 
 def test_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "_CHUNK", 4)
+    monkeypatch.setattr(parallel, "_CHUNK", 4)
     one, two = (read_many(SMILES, MoleculeReader(conformer_seed=0), workers=workers) for workers in (1, 2))
     for a, b in zip(one, two, strict=True):
         if isinstance(a, Unreadable) or isinstance(b, Unreadable):
@@ -48,8 +48,8 @@ def test_a_script_needs_no_guard_and_is_not_run_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "print('ran')\n"
-        "from pointset.datasets.molecules import MoleculeReader, many, read_many\n"
-        "many._CHUNK = 2\n"
+        "from pointset.datasets.molecules import MoleculeReader, parallel, read_many\n"
+        "parallel._CHUNK = 2\n"
         "print(len(read_many(['CCO', 'CC', 'C', 'N', 'O'], MoleculeReader(), workers=2)))\n"
         "import __main__; print(__main__.__file__.endswith('script.py'))\n"
     )
@@ -66,8 +66,8 @@ def test_nothing_to_read() -> None:
 
 
 def test_small_work_starts_no_process() -> None:
-    assert many._choose_workers(1_000, None) == 1
-    assert many._choose_workers(10**6, None) == len(os.sched_getaffinity(0))
+    assert parallel._choose_workers(1_000, None) == 1
+    assert parallel._choose_workers(10**6, None) == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("workers", [0, -1, True, 1.5])
@@ -86,7 +86,7 @@ def _broken(smiles: str) -> float:
 
 
 def test_worker_that_dies_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "_CHUNK", 1)
+    monkeypatch.setattr(parallel, "_CHUNK", 1)
     with pytest.raises(PointsetError, match="try workers=1"):
         read_many(["C", "C"], _dies, workers=2)
 

@@ -1,4 +1,4 @@
-"""Many SMILES at once: on all cores, in order, and never stopped by a bad one."""
+"""Many SMILES at once: on all cores, in order, and never stopped by a bad one; as molecules or as one table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process, get_context
 from types import ModuleType
@@ -16,25 +15,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pointset.datasets.molecules.features import ATOM_COLUMNS, BOND_COLUMNS, MISC, SYMBOLS
-from pointset.datasets.molecules.parsing import Molecule, MoleculeError, require_rdkit
+from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable, require_rdkit
 from pointset.datasets.molecules.reader import OGB_READER
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, PointsetError
 from pointset.machine import cores
 from pointset.progress import progress_bar
-from pointset.specs import Categories
 
 Result = TypeVar("Result")
+Chunk = TypeVar("Chunk")
+ChunkResult = TypeVar("ChunkResult")
 _CHUNK = 200  # SMILES handed to a worker at a time: about 0.1 s of work, so Ctrl-C does not wait long
 _WORTH_ANOTHER_PROCESS = 4_000  # SMILES for each worker, else starting one (1 s) is no gain
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Stands in the place of a molecule that could not be read."""
-
-    reason: str
 
 
 def read_many(
@@ -56,10 +48,9 @@ def read_many(
     """
     require_rdkit()
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
-    work = partial(read_chunk, read)
     results: list[Result | Unreadable] = []
     with progress_bar("molecules", len(smiles), show=progress) as advance:
-        for chunk in _in_order(work, chunks, _choose_workers(len(smiles), workers)):
+        for chunk in _in_order(partial(read_chunk, read), chunks, _choose_workers(len(smiles), workers)):
             results += chunk
             advance(len(chunk))
     return results
@@ -78,6 +69,7 @@ def _choose_workers(number: int, workers: int | None) -> int:
 
 
 def read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Result | Unreadable]:
+    """What :func:`read_many` does, in this process."""
     results: list[Result | Unreadable] = []
     for one in smiles:
         try:
@@ -87,20 +79,16 @@ def read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Res
     return results
 
 
-Chunk = TypeVar("Chunk")
-ChunkResult = TypeVar("ChunkResult")
-
-
-def _in_order(work: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
-    """``map(work, chunks)``, shared by ``workers`` processes."""
+def _in_order(function: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
+    """``map(function, chunks)``, shared by ``workers`` processes."""
     if workers == 1 or len(chunks) <= 1:
-        yield from map(work, chunks)
+        yield from map(function, chunks)
         return
     # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
     pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=end_at_ctrl_c)
     try:
         with main_left_alone():
-            results = pool.map(work, chunks)  # starts the processes
+            results = pool.map(function, chunks)  # starts the processes
         yield from results
     except BrokenProcessPool:
         raise PointsetError("a worker process ended while it read molecules (out of memory?); try workers=1") from None
@@ -126,25 +114,6 @@ def end_at_ctrl_c() -> None:
     said.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-# Molecules → graphs in flat arrays (:func:`table_of_smiles`), and how cards describe OGB's atom and bond columns.
-
-
-NODE = Categories(*(column.size for column in ATOM_COLUMNS))
-EDGE = Categories(*(column.size for column in BOND_COLUMNS))
-NODE_LABELS = ((*SYMBOLS, MISC), *(column.labels for column in ATOM_COLUMNS[1:]))  # elements, not atomic numbers
-EDGE_LABELS = (tuple(map(str.lower, BOND_COLUMNS[0].labels)), *(column.labels for column in BOND_COLUMNS[1:]))
-OGB_FEATURES: dict[str, Any] = {
-    "node": NODE,
-    "edge": EDGE,
-    "node_columns": tuple(f"{column.name}: {column.meaning}" for column in ATOM_COLUMNS),
-    "edge_columns": tuple(f"{column.name}: {column.meaning}" for column in BOND_COLUMNS),
-    "node_labels": NODE_LABELS,
-    "edge_labels": EDGE_LABELS,
-    "molecules": "ogb",
-}
-"""What every card of molecules with these features says of them."""
 
 
 def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) -> GraphTable:
