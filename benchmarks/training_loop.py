@@ -30,7 +30,7 @@ from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, build_model, load_data
 from pointset.training.devices import make_fabric, thread_count
-from pointset.training.loop import Fitting
+from pointset.training.loop import TrainingLoop
 from pointset.training.progress import watcher_for
 
 SECONDS_BETWEEN_CHECKPOINTS = 60.0
@@ -65,12 +65,12 @@ def bare_epoch(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batches
     return time.perf_counter() - started
 
 
-def loop_epoch(fitting: Fitting) -> float:
+def loop_epoch(training: TrainingLoop) -> float:
     """Seconds of an epoch of the training loop, without validation."""
     started = time.perf_counter()
-    fitting._train_epoch()
+    training._train_epoch()
     seconds = time.perf_counter() - started
-    fitting._end_epoch()
+    training._end_epoch()
     return seconds
 
 
@@ -83,8 +83,10 @@ def measure(data_dir: str | None, quick: bool, threads: int) -> dict[str, Any]:
         run.last_checkpoint.parent.mkdir()
         fabric = make_fabric(recipe, "cpu")
         fabric.launch()
-        fitting = Fitting(fabric, build_model(recipe, data.card), data, recipe, run, watcher_for("plain", log_dir=None))
-        fitting.watcher.begin(fitting._plan())
+        training = TrainingLoop(
+            fabric, build_model(recipe, data.card), data, recipe, run, watcher_for("plain", log_dir=None)
+        )
+        training.watcher.begin(training._plan())
         bare = build_model(recipe, data.card)
         optimizer = torch.optim.AdamW(bare.parameters(), lr=recipe.optimizer.lr, fused=True)
         loader = PointLoader(data.points, recipe.trainer.batch_size, indices=data.part("train"))
@@ -92,13 +94,13 @@ def measure(data_dir: str | None, quick: bool, threads: int) -> dict[str, Any]:
         times: dict[str, list[float]] = {"bare": [], "loop": []}
         for _ in range(repeats + 1):
             times["bare"].append(bare_epoch(bare, optimizer, batches))
-            times["loop"].append(loop_epoch(fitting))
+            times["loop"].append(loop_epoch(training))
         saving = []
         for _ in range(5):
             started = time.perf_counter()
-            fitting.save()
+            training.save()
             saving.append(time.perf_counter() - started)
-        fitting.watcher.end()
+        training.watcher.end()
     ratios = [loop / step - 1 for loop, step in zip(times["loop"][1:], times["bare"][1:], strict=True)]
     loop, checkpoint = statistics.median(ratios), statistics.median(saving)
     share = checkpoint / SECONDS_BETWEEN_CHECKPOINTS

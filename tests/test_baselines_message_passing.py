@@ -23,9 +23,9 @@ from pointset.baselines.graphs import EdgeList, restored_adjacency, return_proba
 from pointset.baselines.message_passing import GatedGCNLayer, GCNLayer, GINConvolution, RowNorm, mean_at
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.encoders.batch import collate
+from pointset.errors import TrainingStopped
 from pointset.runs.recipe import Recipe
 from pointset.testing import assert_invariant
-from pointset.training.interruption import TrainingStopped
 from pointset.training.run import train
 from tests.card_data import dataset_like
 from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, adjacency_matrices, with_features

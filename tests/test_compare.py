@@ -114,7 +114,7 @@ def test_a_comparison_goes_on_and_trains_nothing_twice(
     with pytest.raises(SpecError, match=r"holds runs already \(pst/seed-0, …\); resume them with --resume"):
         compare(recipe, ["pst", "psds"], tmp_path, parameters=5000, watch="quiet")
     other = changed(recipe, trainer__epochs=3)
-    with pytest.raises(SpecError, match=r"begun with other settings:\n  trainer.epochs: 2 → 3"):
+    with pytest.raises(SpecError, match=r"started with other settings:\n  trainer.epochs: 2 → 3"):
         compare(other, ["psds", "pst"], tmp_path, parameters=5000, resume=True, watch="quiet")
 
     found = compare(recipe, ["pst", "psds"], tmp_path, parameters=5000, resume=True, watch="quiet")

@@ -26,7 +26,7 @@ from pointset.paper.tables.run import Forecast, TableRuns
 from pointset.paper.tables.spec import table_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
-from pointset.training.loop import Fitting
+from pointset.training.loop import TrainingLoop
 
 from .small_tables import finish, write_table
 
@@ -51,16 +51,16 @@ def test_a_table_is_run_interrupted_resumed_and_collected(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "runs"
-    end_epoch = Fitting._end_epoch
+    end_epoch = TrainingLoop._end_epoch
     interrupted: list[Path] = []
 
-    def interrupting(self: Fitting) -> None:
+    def interrupting(self: TrainingLoop) -> None:
         if not interrupted and self.folder.path.name == "gin-own-seed-0":
             interrupted.append(self.folder.path)
             os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does, in the first epoch of the second run
         end_epoch(self)
 
-    monkeypatch.setattr(Fitting, "_end_epoch", interrupting)
+    monkeypatch.setattr(TrainingLoop, "_end_epoch", interrupting)
     monkeypatch.setattr("sys.argv", ["pointset", "reproduce", "tiny.yaml"])
     words = (table, "--run-dir", folder, "--seeds", "1", "--progress", "quiet", "--device", "cpu")
     stopped = invoke(*words, "--threads", "1")

@@ -18,14 +18,21 @@ import torch
 from safetensors.torch import load_file
 
 import pointset
-from pointset.errors import FileFormatError, MemoryForecastError, MissingDataError, PointsetError, SpecError
+from pointset.encoders.model import PointModel
+from pointset.errors import (
+    FileFormatError,
+    MemoryForecastError,
+    MissingDataError,
+    PointsetError,
+    SpecError,
+    TrainingStopped,
+)
 from pointset.files import read_json, write_json
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
-from pointset.training.interruption import TrainingStopped
 from pointset.training.progress import watcher_for
-from pointset.training.run import parts_of, summarised, train
+from pointset.training.run import repeats_of, summarised, train
 from tests.small_training import GRAPHS, changed, edge_counts, random_graphs, write_graphs
 
 FILES = (
@@ -378,6 +385,17 @@ class TestBadSettings:
         with pytest.raises(SpecError, match="--device cpu"):
             run(recipe, tmp_path / "run", device="cuda")
 
+    def test_the_model_is_built_once(self, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        devices, build = [], PointModel.__init__
+
+        def counting(self: PointModel, *parts: Any, **options: Any) -> None:
+            build(self, *parts, **options)
+            devices.append(next(self.parameters()).device.type)
+
+        monkeypatch.setattr(PointModel, "__init__", counting)
+        train(recipe, tmp_path / "run", device="cpu", watch="quiet")
+        assert devices == ["meta", "cpu"]  # one without weights, to count them before there is memory for them
+
     def test_memory_is_forecast(self, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("pointset.machine._NEVER_A_PROBLEM", 0)
         monkeypatch.setattr("pointset.machine._available_bytes", lambda: 1000)
@@ -397,20 +415,20 @@ class TestBadSettings:
 
 class TestManyRuns:
     def test_seeds_and_folds_have_folders_of_their_own(self, recipe: Recipe) -> None:
-        assert [part.name for part in parts_of(recipe, 2, None)] == ["seed-0", "seed-1"]
-        parts = parts_of(changed(recipe, seed=5), 2, 3)
+        assert [part.name for part in repeats_of(recipe, 2, None)] == ["seed-0", "seed-1"]
+        parts = repeats_of(changed(recipe, seed=5), 2, 3)
         assert [part.name for part in parts[:2]] == ["fold-0-seed-5", "fold-0-seed-6"]
         assert parts[-1].recipe.dataset.fold == 2 and parts[-1].recipe.dataset.folds == 3
 
     def test_folds_test_each_graph_once(self, recipe: Recipe, tmp_path: Path) -> None:
         tested: list[int] = []
-        for part in parts_of(changed(recipe, trainer__epochs=1), None, 3):
+        for part in repeats_of(changed(recipe, trainer__epochs=1), None, 3):
             run(part.recipe, tmp_path / part.name)
             tested += json.loads((tmp_path / part.name / "split.json").read_text())["test"]
         assert sorted(tested) == list(range(GRAPHS))
 
     def test_mean_and_deviation(self, recipe: Recipe, tmp_path: Path) -> None:
-        parts = parts_of(recipe, 2, None)
+        parts = repeats_of(recipe, 2, None)
         results = [run(part.recipe, tmp_path / part.name) for part in parts]
         spread = summarised([part.name for part in parts], results)["test"]["mae"]
         values = [result["test"]["mae"] for result in results]

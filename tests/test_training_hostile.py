@@ -13,7 +13,7 @@ from pointset.files import read_json, write_json
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
 from pointset.training.checkpoint import ProgressRecord
-from pointset.training.loop import Fitting
+from pointset.training.loop import TrainingLoop
 from pointset.training.run import train
 from tests.small_training import changed, edge_counts, write_graphs
 
@@ -30,14 +30,14 @@ def recipe(tmp_path: Path) -> Recipe:
 @pytest.fixture
 def half(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that died after its first epoch."""
-    ended = Fitting._end_epoch
+    ended = TrainingLoop._end_epoch
 
-    def die(fitting: Fitting) -> None:
+    def die(fitting: TrainingLoop) -> None:
         ended(fitting)
         fitting.save()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Fitting, "_end_epoch", die)
+    monkeypatch.setattr(TrainingLoop, "_end_epoch", die)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "run")
     monkeypatch.undo()
@@ -54,7 +54,7 @@ def test_an_edited_recipe_is_not_resumed(half: Path, before: str, after: str) ->
     text = file.read_text()
     assert before in text
     file.write_text(text.replace(before, after))
-    with pytest.raises(SpecError, match="was edited after the run had begun"):
+    with pytest.raises(SpecError, match="was edited after the run had started"):
         run(read_recipe(file), half, resume=True)
 
 
@@ -81,7 +81,7 @@ def _drop_graphs(data: Path) -> None:
 @pytest.mark.parametrize("change", [_edit_targets, _drop_graphs], ids=["targets", "graphs"])
 def test_changed_data_is_not_resumed(half: Path, recipe: Recipe, change: Callable[[Path], None]) -> None:
     change(half.parent / "data")
-    with pytest.raises(SpecError, match="changed after the run had begun"):
+    with pytest.raises(SpecError, match="changed after the run had started"):
         run(recipe, half, resume=True)
 
 
@@ -89,7 +89,7 @@ def test_another_split_is_not_resumed(half: Path, recipe: Recipe) -> None:
     split = read_json(half / "split.json")
     split["train"], split["test"] = split["test"], split["train"]
     write_json(half / "split.json", split)
-    with pytest.raises(SpecError, match="split otherwise"):
+    with pytest.raises(SpecError, match="split differently"):
         run(recipe, half, resume=True)
 
 

@@ -19,12 +19,11 @@ import pytest
 import torch
 from optuna.trial import TrialState
 
-from pointset.errors import MissingExtraError, PointsetError, SpecError
+from pointset.errors import MissingExtraError, PointsetError, SpecError, TrainingStopped
 from pointset.reports.tuning import write_tuning_report
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
 from pointset.runs.result import EpochRow
-from pointset.training.interruption import TrainingStopped
 from pointset.training.run import train
 from pointset.tuning import TuningResult, tune
 from pointset.tuning.ranges import search_space

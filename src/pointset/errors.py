@@ -51,6 +51,10 @@ class MissingExtraError(PointsetError, ImportError):
     """An optional dependency is not installed."""
 
 
+class TrainingStopped(PointsetError):  # noqa: N818 - it is not an error
+    """Training was interrupted by Ctrl-C or SIGTERM; its state is saved, and the message says how far it came."""
+
+
 class StoreWarning(UserWarning):
     """Something on disk was damaged and is computed again."""
 

@@ -269,8 +269,8 @@ def _trained(
     made: ComparisonPlan, folder: Path, seeds: int, resume: bool, data_dir: Path | None, device: str, watch: str
 ) -> Comparison:
     pass
+    from pointset.errors import TrainingStopped
     from pointset.paper.comparison import run_comparison
-    from pointset.training.interruption import TrainingStopped
 
     def tell(line: str) -> None:
         if watch != "quiet":

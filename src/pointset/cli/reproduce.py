@@ -297,7 +297,7 @@ def _agreed(forecasts: dict[str, Forecast | None], yes: bool) -> bool:
 
 
 def _run(runs: TableRuns, forecasts: dict[str, Forecast | None]) -> None:
-    from pointset.training.interruption import TrainingStopped
+    from pointset.errors import TrainingStopped
 
     try:
         result = runs.run(forecasts)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pointset.runs.recipe import Recipe
-    from pointset.training.run import Part
+    from pointset.training.run import Repeat
 
 
 # What is printed of a run's result: test scores beside the paper's, a table of targets, and where to look.
@@ -175,20 +175,20 @@ def run_one(recipe: Recipe, how: RunSettings) -> None:
 def run_all(recipe: Recipe, how: RunSettings, seeds: int | None, folds: int | None) -> None:
     """Train with several seeds, or on several folds; each run can be resumed by itself."""
     from pointset.training.devices import is_first_process
-    from pointset.training.run import parts_of, train_many
+    from pointset.training.run import repeats_of, train_many
 
-    parts = parts_of(recipe, seeds, folds)
-    _check_parts_folder(how, parts)
+    repeats = repeats_of(recipe, seeds, folds)
+    _check_folder_of_repeats(how, repeats)
 
-    def train_one(part: Part) -> dict[str, Any]:
-        folder = how.folder / part.name
+    def train_one(repeat: Repeat) -> dict[str, Any]:
+        folder = how.folder / repeat.name
         if is_first_process() and how.progress != "quiet":
-            say(f"{part.name} ({1 + parts.index(part)} of {counted(len(parts), 'run')})", style="bold")
-        return _trained(part.recipe, folder, how, resume=how.resume and RunFolder(folder).has_run)
+            say(f"{repeat.name} ({1 + repeats.index(repeat)} of {counted(len(repeats), 'run')})", style="bold")
+        return _trained(repeat.recipe, folder, how, resume=how.resume and RunFolder(folder).has_run)
 
-    summary = train_many(parts, how.folder, train_one)
+    summary = train_many(repeats, how.folder, train_one)
     if is_first_process():
-        _report(lambda: _write_comparison([how.folder / part.name for part in parts], how.folder))
+        _report(lambda: _write_comparison([how.folder / repeat.name for repeat in repeats], how.folder))
         print_summary(summary, how.folder)
 
 
@@ -211,9 +211,9 @@ def _trained(recipe: Recipe, folder: Path, how: RunSettings, *, resume: bool) ->
     return result
 
 
-def _check_parts_folder(how: RunSettings, parts: Sequence[Part]) -> None:
+def _check_folder_of_repeats(how: RunSettings, repeats: Sequence[Repeat]) -> None:
     """All of them before the first begins."""
-    begun = [part.name for part in parts if RunFolder(how.folder / part.name).has_run]
+    begun = [repeat.name for repeat in repeats if RunFolder(how.folder / repeat.name).has_run]
     if begun and not how.resume:
         raise SpecError(
             f"{how.folder} holds runs already ({', '.join(begun[:3])}…); go on with --resume, or choose another folder "
@@ -302,7 +302,7 @@ def train(
         folder = run_dir if run_dir is not None else _free_folder(chosen.name)
         load_torch()
         pass
-        from pointset.training.interruption import TrainingStopped
+        from pointset.errors import TrainingStopped
 
         how = RunSettings(folder, resume, data_dir, device.value, devices, progress.value)
         try:

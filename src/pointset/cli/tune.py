@@ -205,7 +205,7 @@ def tune(
         for note in space.notes:
             say(note, style="dim")
         load_torch()
-        from pointset.training.interruption import TrainingStopped
+        from pointset.errors import TrainingStopped
         from pointset.tuning.search import tune as search
 
         try:

@@ -29,7 +29,7 @@ from pointset.runs.recipe_files import changed
 from pointset.runs.records import read_columns
 from pointset.training.data import build_model, load_data
 from pointset.training.optim import check_schedule
-from pointset.training.run import check_same_recipe, parts_of, train
+from pointset.training.run import check_same_recipe, repeats_of, train
 from pointset.training.scoring import check_metric
 
 COMPARISON_FILE = "comparison.json"
@@ -393,7 +393,7 @@ def _runs_of(planned: PlannedModel, seeds: int) -> list[tuple[str, Recipe]]:
     """Folder and recipe of each run."""
     if planned.recipe is None:
         return []
-    return [(f"{planned.model}/{part.name}", part.recipe) for part in parts_of(planned.recipe, seeds, None)]
+    return [(f"{planned.model}/{part.name}", part.recipe) for part in repeats_of(planned.recipe, seeds, None)]
 
 
 def _check_folder(folder: Path, runs: Sequence[tuple[str, Recipe]], resume: bool) -> None:

@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeVar
 
-from pointset.errors import MissingDataError, PointsetError
-from pointset.training.interruption import TrainingStopped
+from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 
 # torch and libraries of linear algebra read these when they are loaded; two processes of two threads each fight over
 # two cores.

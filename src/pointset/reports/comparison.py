@@ -13,7 +13,8 @@ from pointset.reports.charts import Cell, Table
 from pointset.reports.learning_curves import overlaid_validation
 from pointset.reports.recipe_sentences import Verdict, verdict_on
 from pointset.reports.run_page import Tile
-from pointset.runs.recipe import Expected
+from pointset.runs.recipe import Expected, Recipe
+from pointset.runs.recipe_files import flattened
 from pointset.runs.records import RunGroup, RunRecord
 from pointset.text import counted, duration, number, with_spread
 
@@ -70,7 +71,7 @@ class Comparison(NamedTuple):
 
 def experiments_of(runs: Sequence[RunRecord]) -> Comparison:
     """Group the runs, in their order."""
-    settings = [flat(run.recipe.as_dict()) for run in runs]
+    settings = [settings_of(run.recipe) for run in runs]
     changed = changed_keys(settings)
     telling = [key for key in changed if key not in _OF_ONE_RUN]
     groups: dict[str, list[RunRecord]] = {}
@@ -90,17 +91,10 @@ def experiments_of(runs: Sequence[RunRecord]) -> Comparison:
     return Comparison(found, changed, metrics.pop() if len(metrics) == 1 else None)
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"model": {"dim": 8}}`` → ``{"model.dim": 8}``, without what is no setting."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if not prefix and key in _NOT_SETTINGS:
-            continue
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """``{"model.dim": 8, …}``, without what is not a setting."""
+    values = {key: value for key, value in recipe.as_dict().items() if key not in _NOT_SETTINGS}
+    return flattened(values)
 
 
 def changed_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -149,7 +143,7 @@ def run_table(found: Comparison) -> Table:
     head += [f"test {metric_label(found.metric)}" if found.metric is not None else "test", "best epoch"]
     rows = []
     for run in found.runs:
-        values = flat(run.recipe.as_dict())
+        values = settings_of(run.recipe)
         row = [Cell(_name(run)), *(Cell(as_text(values.get(key))) for key in separate)]
         if together:
             row.append(Cell(", ".join(f"{key}={as_text(values.get(key))}" for key in together), "long"))

@@ -154,6 +154,14 @@ def changed(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
     return Recipe.from_dict(plain)
 
 
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"model": {"dim": 64}}`` → ``{"model.dim": 64}``."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
 def _known(path: str) -> str | None:
     """The key that says what a value must be; None below a mapping with any keys, such as ``dataset.options.seed``."""
     if path in known_keys():

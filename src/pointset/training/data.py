@@ -25,7 +25,7 @@ from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.machine import check_fits, training_bytes
 from pointset.points.point_set import PointSets
-from pointset.registry import preset_named
+from pointset.registry import load_part, preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, check_ready
 from pointset.runs.recipe_files import changed
 from pointset.training.batches import Purpose, stream_seed
@@ -182,45 +182,43 @@ def _with_loss_targets(dataset: Dataset, scale: TargetScale | None) -> Dataset:
     return dataclasses.replace(dataset, arrays=dataclasses.replace(dataset.arrays, features=features))
 
 
-# What is about to be learned from what, in one line (:func:`data_in_words`).
-
-
+_MOST_NAMES = 6  # of targets in one line
 _TASKS = {
     Task.REGRESSION: "regression",
     Task.BINARY: "binary classification",
     Task.MULTI_LABEL: "labels",
     Task.MULTI_CLASS: "classes",
 }
-_MOST_NAMES = 6
 
 
-def data_in_words(data: TrainingData) -> str:
-    """``my.csv: regression of logS; 80 graphs to train, 10 to validate, 10 to test; 2 of 102 rows are left out …``.
+def describe_data(data: TrainingData) -> str:
+    """``my.csv: regression of logS; 80 graphs to train, 10 to validate, 10 to test; 2 of 102 are left out …``.
 
     Own data is read with guesses (which columns are targets, what the task is), so people must see them.
     """
-    parts = ((len(data.part(name)), verb) for name, verb in (("train", "train"), ("val", "validate"), ("test", "test")))
-    sizes = ", ".join(f"{size:,}{' graphs' if verb == 'train' else ''} to {verb}" for size, verb in parts)
-    words = f"{data.card.title or data.card.name}: {_learned(data.card)}; {sizes}"
+    train, val, test = (len(data.part(name)) for name in ("train", "val", "test"))
+    text = f"{data.card.title or data.card.name}: {_task_and_targets(data.card)}; "
+    text += f"{train:,} graphs to train, {val:,} to validate, {test:,} to test"
     if left_out := len(data.dataset.rejected):
         rows = len(data.dataset) + left_out
-        words += f"; {left_out:,} of {rows:,} are left out (pointset datasets check says which, and why)"
-    return words
+        text += f"; {left_out:,} of {rows:,} are left out (pointset datasets check says which, and why)"
+    return text
 
 
-def _learned(card: Card) -> str:
-    names = list(card.classes if card.task is Task.MULTI_CLASS else card.target_names)
+def _task_and_targets(card: Card) -> str:
+    is_multi_class = card.task is Task.MULTI_CLASS
+    names = list(card.classes if is_multi_class else card.target_names)
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     of_nodes = "node " if card.level is Level.NODE else ""
-    of = "" if card.task is Task.MULTI_CLASS else "of "
+    of = "" if is_multi_class else "of "
     return f"{of_nodes}{_TASKS[card.task]} {of}{', '.join(names[:_MOST_NAMES])}{more}"
 
 
-# What a run will need, known before it begins: memory of the largest batch, room on the disk.
+# --- what a run will need: memory of the largest batch and of the weights, space on the disk
 
-
-_ROOM_FOR_RECORDS = 20_000_000  # bytes of metrics, predictions, report
+_RECORDS_BYTES = 20_000_000  # of metrics, predictions, report
 _LIVE_LAYERS = 2  # with checkpointing: one layer's activations, and the coordinates of the rest
+_COUNTED_LAYERS = 64  # of a model without weights; the parameters of more are extrapolated
 
 # Numbers of four bytes that message passing and attention keep in each layer: of a node and channel, of an edge and
 # channel, of a pair of nodes. Measured are up to 18 (Graphormer), 12 (GatedGCN, both directions), 8 (Graphormer).
@@ -228,25 +226,26 @@ _OF_NODE, _OF_EDGE, _OF_PAIR = 20, 16, 16
 
 
 def check_memory(recipe: Recipe, data: TrainingData) -> None:
-    """Refuse a run whose largest possible batch would not fit into this machine's memory.
+    """Refuse a run whose largest possible batch, or whose weights, would not fit into this machine's memory.
 
     Raises:
-        MemoryForecastError: it would not.
+        MemoryForecastError: they would not.
     """
     if recipe.trainer.memory_budget is None:  # else batches are planned by it, and a graph beyond it is refused by name
-        _check_batch(recipe, data)
-    _check_weights(recipe, data.card)
-
-
-def _check_batch(recipe: Recipe, data: TrainingData) -> None:
-    sizes = graph_bytes(recipe, data)
-    batch = min(recipe.trainer.batch_size, len(sizes))
-    largest = np.partition(sizes, len(sizes) - batch)[len(sizes) - batch :]
-    check_fits(
-        float(largest.sum()),
-        f"training on the {batch} largest of {len(sizes):,} graphs in one batch needs",
-        "Lower trainer.batch_size, set trainer.memory_budget=4GB (as many graphs as fit make a batch), or, where the "
-        "model computes on pairs of nodes, trainer.checkpointing=true",
+        sizes = graph_bytes(recipe, data)
+        batch = min(recipe.trainer.batch_size, len(sizes))
+        largest = np.partition(sizes, len(sizes) - batch)[len(sizes) - batch :]
+        check_fits(
+            float(largest.sum()),
+            f"training on the {batch} largest of {len(sizes):,} graphs in one batch needs",
+            "Lower trainer.batch_size, set trainer.memory_budget=4GB (as many graphs as fit make a batch), or, where "
+            "the model computes on pairs of nodes, trainer.checkpointing=true",
+        )
+    parameters = _count_parameters(recipe, data.card)
+    check_fits(  # weights, gradients, two moments, the average and the best ones
+        float(6 * _number_bytes(recipe.trainer.precision) * parameters),
+        f"a model of {recipe.model.layers:,} layers of width {recipe.model.dim:,}, {parameters:,} parameters, needs",
+        "Lower model.dim or model.layers",
     )
 
 
@@ -254,31 +253,27 @@ def graph_bytes(recipe: Recipe, data: TrainingData) -> Integers:
     """About how much memory each graph of the training part takes in training, (G,)."""
     graphs, dim, layers = data.part("train"), recipe.model.dim, recipe.model.layers
     nodes = data.points.num_nodes[graphs]
-    if isinstance(_without_weights(recipe, data.card, layers=1).encoder, BatchEncoder):  # no pairs by channels
+    encoder = load_part(preset_named(recipe.model.preset).encoder)
+    if isinstance(encoder, type) and issubclass(encoder, BatchEncoder):  # it has no numbers for each pair and channel
         edges = data.points.graphs.num_edges[graphs]
         return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + _OF_PAIR * nodes**2)
     layers = min(layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else layers
     return training_bytes(nodes, data.points.ranks[graphs], dim=dim, layers=layers)
 
 
-def _check_weights(recipe: Recipe, card: Card) -> None:
-    """Weights, gradients, two moments, the average and the best ones, counted without making any (device meta)."""
-    one_layer, two_layers = (
-        _without_weights(recipe, card, layers=layers).num_parameters for layers in (1, 2)
-    )  # all layers from the second on are alike
-    parameters = one_layer + (recipe.model.layers - 1) * (two_layers - one_layer)
-    check_fits(
-        float(6 * (8 if recipe.trainer.precision == "64" else 4) * parameters),
-        f"a model of {recipe.model.layers:,} layers of width {recipe.model.dim:,}, {parameters:,} parameters, needs",
-        "Lower model.dim or model.layers",
-    )
-
-
-def _without_weights(recipe: Recipe, card: Card, *, layers: int) -> PointModel:
-    with torch.device("meta"):
-        return build_model(changed(recipe, {"model.layers": layers}), card)
-
-
 def run_bytes(parameters: int, precision: str) -> int:
-    """Room on the disk: weights, their average, two moments and the best ones, in two checkpoints and a bundle."""
-    return (8 if precision == "64" else 4) * parameters * 14 + _ROOM_FOR_RECORDS
+    """Space on the disk: weights, their average, two moments and the best ones, in two checkpoints and a bundle."""
+    return _number_bytes(precision) * parameters * 14 + _RECORDS_BYTES
+
+
+def _count_parameters(recipe: Recipe, card: Card) -> int:
+    """Of a model without weights (device meta), so that one that does not fit is never made."""
+    layers = recipe.model.layers
+    counted = min(layers, _COUNTED_LAYERS)
+    with torch.device("meta"):
+        parameters = build_model(changed(recipe, {"model.layers": counted}), card).num_parameters
+    return parameters * layers // counted
+
+
+def _number_bytes(precision: str) -> int:
+    return 8 if precision == "64" else 4

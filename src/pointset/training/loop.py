@@ -1,14 +1,19 @@
-"""The training loop (:class:`Fitting`).
+"""The training loop (:class:`TrainingLoop`), its steps (:class:`Learner`), and how it is interrupted.
 
 An epoch: all batches in an order that depends on seed and epoch only, then validation. All that the next step depends
-on is in the checkpoint, so that a run taken up again ends at the same weights, bit for bit.
+on is in the checkpoint, so that a resumed run ends at the same weights, bit for bit. The model is a plain module;
+Fabric wraps it for the device, the precision and the exchange of gradients.
 """
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -21,10 +26,10 @@ from pointset.datasets.card import Task
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
-from pointset.errors import PointsetError, SpecError
+from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder
-from pointset.runs.recipe import Optimizer, Recipe
+from pointset.runs.recipe import Recipe
 from pointset.runs.result import EpochRow, write_metrics
 from pointset.training.batches import Purpose, evaluation_loader, stream, training_batches
 from pointset.training.checkpoint import (
@@ -38,23 +43,19 @@ from pointset.training.checkpoint import (
 )
 from pointset.training.data import TrainingData
 from pointset.training.devices import DTYPES
-from pointset.training.interruption import StopRequest, TrainingStopped, ignore_interrupts
 from pointset.training.losses import Loss, geometric_mean_weights, loss_for
-from pointset.training.optim import SOAP, learning_rate_factor
+from pointset.training.optim import learning_rate_factor, make_optimizer
 from pointset.training.progress import Plan, Watcher
 from pointset.training.scoring import Scores, check_metric, score
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-
-# One training step: forward, loss, backward, clipping, optimiser, moving average (:class:`Learner`).
-#
-# The model is a plain module; Fabric wraps it for the device, the precision and the exchange of gradients.
+_METRICS_SECONDS = 5.0  # between two writings of metrics.csv
 
 
 def recipe_loss(recipe: Recipe, task: Task) -> Loss:
-    """What the recipe makes small.
+    """The loss to minimise.
 
     Raises:
         SpecError: it does not fit the task.
@@ -70,21 +71,21 @@ class StepResult(NamedTuple):
     stop: bool  # whether any device was asked to stop
 
 
-class Handed:
+class _Handed:
     """A batch on its way through Fabric, which would otherwise take it apart tensor by tensor."""
 
     def __init__(self, batch: PointBatch, generator: torch.Generator | None):
         self.batch, self.generator = batch, generator
 
 
-class Network(nn.Module):
+class _Network(nn.Module):
     """The model as Fabric and DDP call it."""
 
     def __init__(self, model: PointModel):
         super().__init__()
         self.model = model
 
-    def forward(self, handed: Handed) -> Tensor:
+    def forward(self, handed: _Handed) -> Tensor:
         """(rows, out)."""
         outputs: Tensor = self.model(handed.batch, generator=handed.generator)
         return outputs
@@ -115,7 +116,7 @@ class Learner:
         if groups is not None:
             _load_weights(model, groups)
         settings, decay = recipe.optimizer, recipe.trainer.ema
-        self.network, self.optimizer = fabric.setup(Network(model), _optimizer(model, settings))
+        self.network, self.optimizer = fabric.setup(_Network(model), make_optimizer(model.parameters(), settings))
         self.average = None if decay is None else _moving_average(model, decay)
         if groups is not None:
             load_optimizer_state(self.optimizer.optimizer, groups.get("optimizer", {}))
@@ -146,7 +147,7 @@ class Learner:
             stop: whether this device was asked to stop.
         """
         self._set_learning_rate(number)
-        outputs = self.network(Handed(batch, self._noise(place)))
+        outputs = self.network(_Handed(batch, self._noise(place)))
         if batch.y is None:
             raise TypeError("a training batch has no targets")
         sums, terms = (part.reshape(-1) for part in self.loss(outputs, batch.y.to(outputs.device)))  # (1,) or (k,)
@@ -208,18 +209,9 @@ def _load_weights(model: PointModel, groups: dict[str, State]) -> None:
         ) from None
 
 
-def _optimizer(model: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:
-    if settings.method == "soap":
-        return SOAP(model.parameters(), settings.lr, weight_decay=settings.weight_decay)
-    return torch.optim.AdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
-
-
 def _moving_average(model: PointModel, decay: float) -> AveragedModel:
     """w̄ ← decay · w̄ + (1 − decay) · w, beginning with the weights after the first step."""
     return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
-
-
-# A model's predictions for a part of the data, in order, also when several processes share the work.
 
 
 def outputs_for(
@@ -252,10 +244,41 @@ def _outputs(model: PointModel, data: TrainingData, graphs: Integers, dtype: tor
         model.train(was_training)
 
 
-_METRICS_SECONDS = 5.0
+class StopRequest:
+    """Whether somebody asked the run to stop."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __bool__(self) -> bool:
+        return self.asked
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take signals as requests inside. A second Ctrl-C does not wait for the step to end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(_number: int, _frame: FrameType | None) -> None:
+            if self.asked:
+                raise KeyboardInterrupt
+            self.asked = True
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
-class Fitting:
+def _ignore_interrupts(_worker: int) -> None:
+    """In a worker of the loader: Ctrl-C reaches all processes of a terminal, and only the main one decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class TrainingLoop:
     """One run's training; :meth:`run` goes on from where ``progress`` stands until the last epoch.
 
     Args:
@@ -292,7 +315,7 @@ class Fitting:
             generator=stream(recipe.seed, Purpose.ORDER),  # not used, but without one torch draws from the global one
             num_workers=recipe.trainer.workers,
             pin_memory=fabric.device.type == "cuda",
-            worker_init_fn=ignore_interrupts,
+            worker_init_fn=_ignore_interrupts,
         )
         self.progress = ProgressRecord() if checkpoint is None else checkpoint.progress
         self.best: State = {} if checkpoint is None else checkpoint.groups.get("best", {})

@@ -1,9 +1,10 @@
-"""SOAP (Vyas et al., 2024): Adam in the eigenbasis of Shampoo's preconditioners (:class:`SOAP`).
+"""What changes the weights: the optimisers (:func:`make_optimizer`) and the learning rate over the steps.
 
-For a weight W (m, n) with gradient G, running means L of GGᵀ and R of GᵀG have eigenvectors Q_L and Q_R. In the
-coordinates G' = Q_Lᵀ G Q_R the entries of the gradient are nearly uncorrelated, so that Adam, which scales each entry
-by itself, scales the right things. Where a training set is fitted to many digits, as in counting, this pays:
-``benchmarks/counting_choices.py`` compares. Vectors, and sides longer than ``LONGEST_SIDE``, are left as they are.
+SOAP (Vyas et al., 2024) is Adam in the eigenbasis of Shampoo's preconditioners. For a weight W (m, n) with gradient G,
+running means L of GGᵀ and R of GᵀG have eigenvectors Q_L and Q_R. In the coordinates G' = Q_Lᵀ G Q_R the entries of the
+gradient are nearly uncorrelated, so that Adam, which scales each entry by itself, scales the right things. Where a
+training set is fitted to many digits, as in counting, this pays: ``benchmarks/counting_choices.py`` compares. Vectors,
+and sides longer than ``LONGEST_SIDE``, are left as they are.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ import torch
 from torch import Tensor
 
 from pointset.errors import SpecError
-from pointset.runs.recipe import Schedule
+from pointset.runs.recipe import Optimizer, Schedule
 
 LONGEST_SIDE = 1024  # beyond it a basis would cost more than it brings
+_ROUNDING = 1e-9  # of a period: 0.1 · 30 is 3.0000000000000004, and belongs to the start of a period, not to its end
+
+
+def make_optimizer(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:
+    """The optimiser that a recipe names."""
+    if settings.method == "soap":
+        return SOAP(parameters, settings.lr, weight_decay=settings.weight_decay)
+    return torch.optim.AdamW(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
 
 
 class SOAP(torch.optim.Optimizer):
@@ -128,12 +137,6 @@ def _turn(state: dict[str, Any], side: str) -> None:
     order = (basis * image).sum(0).argsort(descending=True, stable=True)
     state[f"{side}_basis"] = torch.linalg.qr(image[:, order]).Q.contiguous()
     state["square"] = state["square"].index_select(0 if side == "left" else 1, order)
-
-
-# The learning rate over the steps, as a factor of the highest (:func:`learning_rate_factor`).
-
-
-_ROUNDING = 1e-9  # of a period: 0.1 · 30 is 3.0000000000000004, and belongs to the start of a period, not to its end
 
 
 def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) -> Callable[[int], float]:

@@ -1,4 +1,8 @@
-"""A whole run: data, training, test, everything in its folder (:func:`train`)."""
+"""A whole run: data, training, test, everything in its folder (:func:`train`); and several runs of one recipe.
+
+:func:`train` checks all that can be known beforehand, reads the data, builds the model and hands both to
+``_train_in_this_process``. With ``devices=2`` it starts processes instead, each of which does the same for itself.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +29,17 @@ from pointset.datasets.dataset import Dataset
 from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.splits import save_split, split_from_file
 from pointset.encoders.model import PointModel
-from pointset.errors import PointsetError, SpecError
+from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.files import read_json, replacing, write_json
 from pointset.machine import peak_bytes
 from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder, check_space
 from pointset.runs.recipe import Recipe, check_ready
-from pointset.runs.recipe_files import changed, read_recipe
+from pointset.runs.recipe_files import changed, flattened, read_recipe
 from pointset.runs.result import TEST_SCORED, DatasetNames, RunResult, environment, read_result
 from pointset.training.bundle import write_bundle
 from pointset.training.checkpoint import read_checkpoint
-from pointset.training.data import TrainingData, build_model, check_memory, data_in_words, load_data, run_bytes
+from pointset.training.data import TrainingData, build_model, check_memory, describe_data, load_data, run_bytes
 from pointset.training.devices import (
     check_device,
     is_first_process,
@@ -44,8 +48,7 @@ from pointset.training.devices import (
     thread_count,
     threads_for,
 )
-from pointset.training.interruption import TrainingStopped
-from pointset.training.loop import Fitting, recipe_loss
+from pointset.training.loop import TrainingLoop, recipe_loss
 from pointset.training.optim import check_schedule
 from pointset.training.outputs import examples_of, write_predictions
 from pointset.training.progress import Watcher, Watchers, watcher_for
@@ -54,122 +57,164 @@ from pointset.training.scoring import Scores, check_metric, score
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-
-# A run as every process gets it: plain values (:class:`Job`).
+_UNDO = "Undo the change, or start another run in another folder"
+_SHARED = ("recipe", "title", "dataset", "model", "task", "level", "metric", "higher_is_better")  # by runs of a recipe
 
 
 @dataclass(frozen=True)
-class Job:
-    """A run as every process gets it; plain values, so that it can be handed to others."""
+class _Request:
+    """What :func:`train` was asked for; plain values, which other processes can be given."""
 
     recipe: Recipe
-    run_dir: Path
-    data_dir: Path | None = None
-    device: str = "auto"
-    devices: int = 1
-    watch: str = "auto"  # auto, bar, plain or quiet
-    watcher: Watcher | None = None  # is told too
-
-    @property
-    def folder(self) -> RunFolder:
-        """Where it all goes."""
-        return RunFolder(self.run_dir)
-
-    @property
-    def show_bars(self) -> bool | None:
-        """Whether reading and decomposing show bars."""
-        return {"bar": True, "auto": None}.get(self.watch, False)
+    folder: RunFolder
+    data_dir: Path | None
+    device: str
+    devices: int
+    watch: str
+    watcher: Watcher | None
 
 
-# Whether a resumed run still has the recipe and the data that it was begun with (:func:`check_same_beginning`).
-#
-# Else the weights would come from one training part and the scores from another, and nobody would see it.
+def train(
+    recipe: Recipe | str | Path,
+    run_dir: str | Path,
+    *,
+    resume: bool = False,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+    devices: int = 1,
+    watch: str = "auto",
+    watcher: Watcher | None = None,
+    data: TrainingData | None = None,
+) -> dict[str, Any]:
+    """Train a model by a recipe and write the run's folder; returns what ``result.json`` holds.
 
+    The best epoch is chosen by validation; the test part is scored once, at the end. A run that was interrupted or
+    killed is resumed with ``resume=True`` and ends at the same weights, bit for bit on a CPU with as many threads.
 
-_REMEDY = "Undo the change, or begin another run in another folder"
-
-
-def recipe_digest(recipe: Recipe) -> str:
-    """SHA-256 over all settings but the name, which a resumed run may be called by otherwise."""
-    settings = {key: value for key, value in recipe.as_dict().items() if key != "name"}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def check_same_beginning(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse to go on with an edited recipe.yaml, or with data or a split that changed.
+    Args:
+        recipe: a recipe, its name, or its file. With ``resume`` it must be that of the run.
+        run_dir: a new folder, or that of the run to resume.
+        resume: resume the run in the folder; where there is none, start it.
+        data_dir: the folder with the datasets.
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        devices: processes on this machine (DDP). Under ``torchrun`` it is torchrun that decides.
+        watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
+        watcher: is told of every batch and epoch too; whatever it raises ends the run, and is raised here.
+        data: the recipe's own, read before; where it has no test part, none is scored. Not with ``devices``.
 
     Raises:
-        SpecError: they differ from what the run noted when it began.
+        SpecError: the recipe does not fit the data, or the folder holds something else.
+        MissingDataError: the data was not found.
+        MemoryForecastError: the largest batch would not fit into memory.
+        TrainingStopped: Ctrl-C or SIGTERM; the run can be resumed.
+
+    Example:
+        >>> result = train("counting-small", "runs/first")  # doctest: +SKIP
+        >>> result["test"]["normalised_mae"]  # doctest: +SKIP
     """
-    noted = read_json(folder.environment) if folder.environment.exists() else {}
-    if noted.get("recipe_sha256", recipe_digest(recipe)) != recipe_digest(recipe):
-        raise SpecError(f"{folder.recipe} was edited after the run had begun; expected it as it was. {_REMEDY}")
-    source = noted.get("data")
-    before = source.get("sha256") if recipe.dataset.file is not None and isinstance(source, dict) else None
-    if before and before != list(dataset.provenance.sha256):
-        raise SpecError(f"the data {recipe.dataset.file} changed after the run had begun; expected the same. {_REMEDY}")
-    if folder.split.exists() and not _is_same_split(folder, dataset):
-        raise SpecError(f"the data is split otherwise than in {folder.split}; expected the same split. {_REMEDY}")
+    chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    folder = RunFolder(run_dir)
+    request = _Request(chosen, folder, None if data_dir is None else Path(data_dir), device, devices, watch, watcher)
+    _check_request(request, data)
+    if resume and folder.has_run:
+        check_same_recipe(folder, chosen)
+        if folder.is_finished:
+            return read_result(folder.result)
+    with _claimed(folder, resume):
+        if data is None:
+            data = load_data(chosen, request.data_dir, progress={"bar": True, "auto": None}.get(watch, False))
+        model = _checked_model(request, data)
+        if devices > 1 and not torch.distributed.is_torchelastic_launched():
+            return _train_in_processes(request)
+        fabric = make_fabric(chosen, device)
+        fabric.launch()
+        return _train_in_this_process(fabric, request, data, model)
 
 
-def _is_same_split(folder: RunFolder, dataset: Dataset) -> bool:
-    try:
-        before = split_from_file(folder.split, len(dataset))
-    except PointsetError as error:
-        raise SpecError(f"the run's split does not fit the data: {error}. {_REMEDY}") from None
-    parts = {*before, *dataset.split}
-    return all(np.array_equal(before.get(part, ()), dataset.split.get(part, ())) for part in parts)
+def _check_request(request: _Request, data: TrainingData | None) -> None:
+    """Whatever can be known without data."""
+    check_ready(request.recipe)
+    check_schedule(request.recipe.schedule, request.recipe.trainer.epochs)
+    check_device(request.device, request.recipe.trainer.precision)
+    devices = request.devices
+    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+        raise SpecError(f"got devices={devices!r}; expected a whole number, at least 1")
+    if devices > 1 and (request.watcher is not None or data is not None):
+        raise SpecError(f"got a watcher or data with devices={devices}, which are other processes; use devices=1")
 
 
-# What each process of a run does (:func:`work`): train, then together score the test part; the first one writes.
+@contextmanager
+def _claimed(folder: RunFolder, resume: bool) -> Iterator[None]:
+    """The folder is held by the first of all processes."""
+    if not is_first_process():
+        yield
+        return
+    with folder.claim(resume=resume):
+        yield
 
 
-def work(fabric: Fabric, job: Job, data: TrainingData | None = None) -> dict[str, Any]:
+def _checked_model(request: _Request, data: TrainingData) -> PointModel:
+    """The model, after all checks that are possible before the first step."""
+    recipe = request.recipe
+    check_memory(recipe, data)
+    check_metric(recipe.metric, data.card)
+    recipe_loss(recipe, data.card.task)
+    model = build_model(recipe, data.card)
+    check_space(request.folder.path, run_bytes(model.num_parameters, recipe.trainer.precision))
+    model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here
+    return model
+
+
+# --- one process: resume or start, train, score the test part, write
+
+
+def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData, model: PointModel) -> dict[str, Any]:
     """What each process does: train, and together score the test part; the first one writes."""
-    if data is None:
-        data = load_data(job.recipe, job.data_dir, progress=False)
-    folder, first = job.folder, fabric.is_global_zero
-    threads = threads_for(job.recipe, processes_here(fabric))
+    recipe, folder, first = request.recipe, request.folder, fabric.is_global_zero
+    threads = threads_for(recipe, processes_here(fabric))
     if folder.has_run:
-        check_same_beginning(folder, job.recipe, data.dataset)
+        _check_unchanged(folder, recipe, data.dataset)
     elif first:
-        _write_beginning(job, data, fabric, threads)
+        _write_start(request, data, fabric, threads)
     fabric.barrier()
     checkpoint = read_checkpoint(folder.last_checkpoint) if folder.last_checkpoint.exists() else None
-    log_dir = folder.path / "tensorboard" if job.recipe.trainer.tensorboard else None
-    watcher = watcher_for(job.watch, log_dir=log_dir) if first else watcher_for("quiet", log_dir=None)
-    if first and job.watcher is not None:
-        watcher = Watchers(watcher, job.watcher)
     with thread_count(threads):
-        model = build_model(job.recipe, data.card)
-        fitting = Fitting(fabric, model, data, job.recipe, folder, watcher, checkpoint)
-        watcher.say(data_in_words(data))
-        fitting.run()
-        return _finish(fitting)
+        loop = TrainingLoop(fabric, model, data, recipe, folder, _watcher(request, first), checkpoint)
+        loop.watcher.say(describe_data(data))
+        loop.run()
+        return _finish(loop)
 
 
-def _write_beginning(job: Job, data: TrainingData, fabric: Fabric, threads: int) -> None:
+def _watcher(request: _Request, first: bool) -> Watcher:
+    if not first:
+        return watcher_for("quiet", log_dir=None)
+    log_dir = request.folder.path / "tensorboard" if request.recipe.trainer.tensorboard else None
+    watcher = watcher_for(request.watch, log_dir=log_dir)
+    return watcher if request.watcher is None else Watchers(watcher, request.watcher)
+
+
+def _write_start(request: _Request, data: TrainingData, fabric: Fabric, threads: int) -> None:
     """The recipe comes last: a folder with a recipe is a run that can be resumed."""
-    folder, dataset = job.folder, data.dataset
+    folder, dataset = request.folder, data.dataset
     about = environment(device=fabric.device.type, processes=fabric.world_size, threads=threads)
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
-    about["recipe_sha256"] = recipe_digest(job.recipe)
+    about["recipe_sha256"] = _recipe_digest(request.recipe)
     write_json(folder.environment, about)
     save_split(folder.split, dataset.split, count=len(dataset), made_by=dataset.card.split)
     with replacing(folder.recipe) as temporary:
-        temporary.write_text(job.recipe.as_yaml(), encoding="utf-8")
+        temporary.write_text(request.recipe.as_yaml(), encoding="utf-8")
 
 
-def _finish(fitting: Fitting) -> dict[str, Any]:
+def _finish(loop: TrainingLoop) -> dict[str, Any]:
     """Score the test part, write what the run leaves behind; the result comes last."""
-    fabric, data, recipe, folder = fitting.fabric, fitting.data, fitting.recipe, fitting.folder
-    model = fitting.best_model()
+    data, recipe, folder = loop.data, loop.recipe, loop.folder
+    model = loop.best_model()
     graphs = data.part("test")
-    outputs = fitting.predictions(graphs)
+    outputs = loop.predictions(graphs)
     test = score(outputs, data.targets(graphs), data.card, data.scale) if len(graphs) else Scores({}, {})
-    result = _result(fitting, test, model.num_parameters)
-    if not fabric.is_global_zero:
+    result = _result(loop, test, model.num_parameters)
+    if not loop.fabric.is_global_zero:
         return result
     if len(graphs):
         write_predictions(folder.predictions, data, graphs, outputs)
@@ -181,15 +226,15 @@ def _finish(fitting: Fitting) -> dict[str, Any]:
         scale=data.scale,
         weighted_edges=recipe.dataset.weighted_edges,
         molecule_reader=_reader_settings(recipe, data.card),
-        about={"recipe": recipe.name, "seed": recipe.seed, "metric": fitting.metric, "test": test.overall},
+        about={"recipe": recipe.name, "seed": recipe.seed, "metric": loop.metric, "test": test.overall},
     )
     write_json(folder.result, result)
     return read_json(folder.result)
 
 
-def _result(fitting: Fitting, test: Scores, parameters: int) -> dict[str, Any]:
+def _result(loop: TrainingLoop, test: Scores, parameters: int) -> dict[str, Any]:
     """The content of ``result.json``; ``test`` is empty where there is no test part."""
-    recipe, progress, card = fitting.recipe, fitting.progress, fitting.data.card
+    recipe, progress, card = loop.recipe, loop.progress, loop.data.card
     best = next((row for row in progress.history if row.epoch == progress.best_epoch), None)
     speeds = sorted(row.graphs_per_second for row in progress.history)
     result = RunResult(
@@ -199,8 +244,8 @@ def _result(fitting: Fitting, test: Scores, parameters: int) -> dict[str, Any]:
         model=recipe.model.model_dump(mode="json"),
         task=card.task,
         level=card.level.value,
-        metric=fitting.metric,
-        higher_is_better=metric_named(fitting.metric).higher_is_better,
+        metric=loop.metric,
+        higher_is_better=metric_named(loop.metric).higher_is_better,
         test=dict(test.overall),
         val={} if best is None else dict(best.val),
         per_target={target: dict(scores) for target, scores in test.per_target.items()},
@@ -216,7 +261,7 @@ def _result(fitting: Fitting, test: Scores, parameters: int) -> dict[str, Any]:
         expected=recipe.expected,
         units={target.name: target.unit for target in card.targets},
         classes=list(card.classes),
-        split_sizes={part: len(indices) for part, indices in fitting.data.dataset.split.items()},
+        split_sizes={part: len(indices) for part, indices in loop.data.dataset.split.items()},
         test_scored=TEST_SCORED if test.overall else "there is no test part",
     )
     return result.model_dump(mode="json")
@@ -232,50 +277,91 @@ def _reader_settings(recipe: Recipe, card: Card) -> dict[str, Any] | None:
     return {key: value for key, value in recipe.dataset.options.items() if key in known}
 
 
-# Several processes on this machine (``devices=2``): what ``torchrun`` does for one machine, without its command.
-#
-# Each process is started anew with torchrun's environment variables, so that there is one way from one process to
-# many.
+# --- a resumed run must have the recipe and the data that it was started with: otherwise the weights would come from
+# one training part and the scores from another, and nobody would notice
 
 
-def train_in_processes(job: Job) -> dict[str, Any]:
-    """Run the job in ``job.devices`` processes.
+def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
+    """Refuse to resume with other settings than the run was started with.
 
     Raises:
-        TrainingStopped: it was interrupted.
-        PointsetError: a process failed.
+        SpecError: they differ; the message names where.
     """
+    before, now = flattened(read_recipe(folder.recipe).as_dict()), flattened(recipe.as_dict())
+    different = [key for key in {**before, **now} if before.get(key) != now.get(key) and key != "name"]
+    if different:
+        lines = "\n".join(f"  {key}: {before.get(key)!r} → {now.get(key)!r}" for key in different[:8])
+        raise SpecError(
+            f"the run in {folder.path} was started with other settings:\n{lines}\n"
+            "Resume it without them, or start another run in another folder"
+        )
+
+
+def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> None:
+    """Refuse to resume with an edited recipe.yaml, or with data or a split that changed."""
+    noted = read_json(folder.environment) if folder.environment.exists() else {}
+    if noted.get("recipe_sha256", _recipe_digest(recipe)) != _recipe_digest(recipe):
+        raise SpecError(f"{folder.recipe} was edited after the run had started; expected it as it was. {_UNDO}")
+    source = noted.get("data")
+    before = source.get("sha256") if recipe.dataset.file is not None and isinstance(source, dict) else None
+    if before and before != list(dataset.provenance.sha256):
+        raise SpecError(f"the data {recipe.dataset.file} changed after the run had started; expected the same. {_UNDO}")
+    if folder.split.exists() and not _is_same_split(folder, dataset):
+        raise SpecError(f"the data is split differently from {folder.split}; expected the same split. {_UNDO}")
+
+
+def _recipe_digest(recipe: Recipe) -> str:
+    """SHA-256 over all settings but the name, which may be another when a run is resumed."""
+    settings = {key: value for key, value in recipe.as_dict().items() if key != "name"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _is_same_split(folder: RunFolder, dataset: Dataset) -> bool:
+    try:
+        before = split_from_file(folder.split, len(dataset))
+    except PointsetError as error:
+        raise SpecError(f"the run's split does not fit the data: {error}. {_UNDO}") from None
+    parts = {*before, *dataset.split}
+    return all(np.array_equal(before.get(part, ()), dataset.split.get(part, ())) for part in parts)
+
+
+# --- several processes on this machine: what torchrun does, without its command
+
+
+def _train_in_processes(request: _Request) -> dict[str, Any]:
+    """Start ``request.devices`` processes with torchrun's environment variables, and wait for them."""
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
     messages = torch.multiprocessing.get_context("spawn").SimpleQueue()
     try:
         with _interrupts_left_to_the_others():
             start: Any = spawn  # torch has no types for it
-            start(_process, args=(job, _free_port(), messages), nprocs=job.devices)
+            start(_process, args=(request, _free_port(), messages), nprocs=request.devices)
     except (ProcessExitedException, ProcessRaisedException) as error:
         if messages.empty():
             last = str(error).strip().splitlines()[-1]
-            raise PointsetError(f"a training process ended: {last}. Go on with --resume") from error
+            raise PointsetError(f"a training process ended: {last}. Resume the run with --resume") from error
         kind, message = messages.get()
         raise (TrainingStopped if kind == "stopped" else PointsetError)(message) from None
-    return read_json(job.folder.result)
+    return read_json(request.folder.result)
 
 
-def _process(rank: int, job: Job, port: int, messages: Any) -> None:
+def _process(rank: int, request: _Request, port: int, messages: Any) -> None:
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(job.devices),
-        "LOCAL_WORLD_SIZE": str(job.devices),
+        "WORLD_SIZE": str(request.devices),
+        "LOCAL_WORLD_SIZE": str(request.devices),
         "TORCHELASTIC_RUN_ID": "pointset",
     }
-    torch.set_num_threads(threads_for(job.recipe, job.devices))
+    torch.set_num_threads(threads_for(request.recipe, request.devices))
     try:
-        fabric = make_fabric(job.recipe, job.device)
+        fabric = make_fabric(request.recipe, request.device)
         fabric.launch()
-        work(fabric, job)
+        data = load_data(request.recipe, request.data_dir, progress=False)
+        _train_in_this_process(fabric, request, data, build_model(request.recipe, data.card))
     except PointsetError as error:
         if rank == 0 or not isinstance(error, TrainingStopped):  # all of them stop, one says so
             messages.put(("stopped" if isinstance(error, TrainingStopped) else "failed", str(error)))
@@ -302,137 +388,18 @@ def _interrupts_left_to_the_others() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def train(
-    recipe: Recipe | str | Path,
-    run_dir: str | Path,
-    *,
-    resume: bool = False,
-    data_dir: str | Path | None = None,
-    device: str = "auto",
-    devices: int = 1,
-    watch: str = "auto",
-    watcher: Watcher | None = None,
-    data: TrainingData | None = None,
-) -> dict[str, Any]:
-    """Train a model by a recipe and write the run's folder; the result is also what ``result.json`` holds.
-
-    The best epoch is chosen by validation; the test part is scored once, at the end. A run that was interrupted or
-    killed is continued with ``resume=True`` and ends at the same weights, bit for bit on a CPU with as many threads.
-
-    Args:
-        recipe: a recipe, its name, or its file. With ``resume`` it must be that of the run.
-        run_dir: a new folder, or that of the run to resume.
-        resume: continue the run in the folder; where there is none, begin it.
-        data_dir: where the data lies.
-        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
-        devices: processes on this machine (DDP). Under ``torchrun`` it is torchrun that decides.
-        watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
-        watcher: is told of every batch and epoch too; whatever it raises ends the run, and is raised here.
-        data: the recipe's own, read before; where it has no test part, none is scored. Not with ``devices``.
-
-    Raises:
-        SpecError: the recipe does not fit the data, or the folder holds something else.
-        MissingDataError: the data is nowhere.
-        MemoryForecastError: the largest batch would not fit into memory.
-        TrainingStopped: Ctrl-C or SIGTERM; the run can be resumed.
-
-    Example:
-        >>> result = train("counting-small", "runs/first")  # doctest: +SKIP
-        >>> result["test"]["normalised_mae"]  # doctest: +SKIP
-    """
-    chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    job = Job(chosen, Path(run_dir), None if data_dir is None else Path(data_dir), device, devices, watch, watcher)
-    _check_job(job)
-    if job.devices > 1 and (watcher is not None or data is not None):
-        raise SpecError(f"got a watcher or data with devices={devices}, which are other processes; use devices=1")
-    if resume and job.folder.has_run:
-        check_same_recipe(job.folder, chosen)
-        if job.folder.is_finished:
-            return read_result(job.folder.result)
-    with _claimed(job, resume):
-        return _train(job, data)
+# --- several runs of one recipe: other seeds, or the folds of a cross-validation, and their mean ± deviation
 
 
-def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
-    """Refuse to go on with other settings than the run was begun with.
-
-    Raises:
-        SpecError: they differ; the message names where.
-    """
-    before, now = flattened(read_recipe(folder.recipe).as_dict()), flattened(recipe.as_dict())
-    changed = [key for key in {**before, **now} if before.get(key) != now.get(key) and key != "name"]
-    if changed:
-        lines = "\n".join(f"  {key}: {before.get(key)!r} → {now.get(key)!r}" for key in changed[:8])
-        raise SpecError(
-            f"the run in {folder.path} was begun with other settings:\n{lines}\n"
-            "Resume it without them, or begin another run in another folder"
-        )
-
-
-def flattened(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"model": {"dim": 64}}`` → ``{"model.dim": 64}``."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _check_job(job: Job) -> None:
-    """Whatever can be known without data."""
-    check_ready(job.recipe)
-    check_schedule(job.recipe.schedule, job.recipe.trainer.epochs)
-    check_device(job.device, job.recipe.trainer.precision)
-    if isinstance(job.devices, bool) or not isinstance(job.devices, int) or job.devices < 1:
-        raise SpecError(f"got devices={job.devices!r}; expected a whole number, at least 1")
-
-
-@contextmanager
-def _claimed(job: Job, resume: bool) -> Iterator[None]:
-    """The folder is held by the first of all processes."""
-    if not is_first_process():
-        yield
-        return
-    with job.folder.claim(resume=resume):
-        yield
-
-
-def _train(job: Job, data: TrainingData | None) -> dict[str, Any]:
-    if data is None:
-        data = load_data(job.recipe, job.data_dir, progress=job.show_bars)
-    check_memory(job.recipe, data)
-    model = build_model(job.recipe, data.card)
-    _check_against_data(job, data, model)
-    if job.devices > 1 and not torch.distributed.is_torchelastic_launched():
-        return train_in_processes(job)
-    fabric = make_fabric(job.recipe, job.device)
-    fabric.launch()
-    return work(fabric, job, data)
-
-
-def _check_against_data(job: Job, data: TrainingData, model: PointModel) -> None:
-    """Whatever can be known before the first step."""
-    recipe = job.recipe
-    check_metric(recipe.metric, data.card)
-    recipe_loss(recipe, data.card.task)
-    check_space(job.run_dir, run_bytes(model.num_parameters, recipe.trainer.precision))
-    model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here
-
-
-# Several runs of one recipe: other seeds, or the folds of a cross-validation, and their mean ± deviation.
-
-
-_SHARED = ("recipe", "title", "dataset", "model", "task", "level", "metric", "higher_is_better")  # by all runs
-
-
-class Part(NamedTuple):
-    """One of the runs."""
+class Repeat(NamedTuple):
+    """One of the runs of a recipe."""
 
     name: str  # of its folder: ``seed-3``, ``fold-0``, ``fold-0-seed-3``
     recipe: Recipe
 
 
-def parts_of(recipe: Recipe, seeds: int | None, folds: int | None) -> list[Part]:
-    """The runs that are asked for; seeds count from the recipe's own.
+def repeats_of(recipe: Recipe, seeds: int | None, folds: int | None) -> list[Repeat]:
+    """The recipe with other seeds, counted from its own, and on every fold.
 
     Raises:
         SpecError: the numbers are impossible.
@@ -440,32 +407,33 @@ def parts_of(recipe: Recipe, seeds: int | None, folds: int | None) -> list[Part]
     for name, number, least in (("seeds", seeds, 1), ("folds", folds, 2)):
         if number is not None and number < least:
             raise SpecError(f"got {name}={number}; expected a whole number, at least {least}")
-    parts = [Part("", recipe)]
+    repeats = [Repeat("", recipe)]
     if folds is not None:
-        parts = [
-            Part(f"fold-{fold}", changed(recipe, {"dataset.fold": fold, "dataset.folds": folds}))
+        repeats = [
+            Repeat(f"fold-{fold}", changed(recipe, {"dataset.fold": fold, "dataset.folds": folds}))
             for fold in range(folds)
         ]
     if seeds is not None:
-        numbers = range(recipe.seed, recipe.seed + seeds)
-        parts = [
-            Part("-".join(filter(None, (part.name, f"seed-{seed}"))), changed(part.recipe, {"seed": seed}))
-            for part in parts
-            for seed in numbers
+        repeats = [
+            Repeat("-".join(filter(None, (repeat.name, f"seed-{seed}"))), changed(repeat.recipe, {"seed": seed}))
+            for repeat in repeats
+            for seed in range(recipe.seed, recipe.seed + seeds)
         ]
-    return parts
+    return repeats
 
 
-def train_many(parts: Sequence[Part], folder: Path, train_one: Callable[[Part], Mapping[str, Any]]) -> dict[str, Any]:
-    """Train the parts one after the other, and write their summary into ``folder/result.json``.
+def train_many(
+    repeats: Sequence[Repeat], folder: Path, train_one: Callable[[Repeat], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Train one after the other, and write their summary into ``folder/result.json``.
 
     Args:
-        parts: what :func:`parts_of` gave.
-        folder: holds a folder for each part.
-        train_one: trains a part, or gives the result of one that is finished.
+        repeats: from :func:`repeats_of`.
+        folder: holds a folder for each of them.
+        train_one: trains one, or gives the result of one that is finished.
     """
-    results = [train_one(part) for part in parts]
-    summary = summarised([part.name for part in parts], results)
+    results = [train_one(repeat) for repeat in repeats]
+    summary = summarised([repeat.name for repeat in repeats], results)
     write_json(folder / "result.json", summary)
     return summary
 

@@ -20,7 +20,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from pointset.errors import PointsetError, SpecError
+from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
@@ -28,7 +28,6 @@ from pointset.runs.recipe_files import changed
 from pointset.runs.result import EpochRow, write_metrics
 from pointset.training.data import TrainingData, load_data
 from pointset.training.devices import check_device
-from pointset.training.interruption import TrainingStopped
 from pointset.training.progress import Quiet
 from pointset.training.run import train
 from pointset.training.scoring import check_metric

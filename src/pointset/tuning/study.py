@@ -34,7 +34,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLA
 
 from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.files import try_lock
-from pointset.training.run import flattened
+from pointset.runs.recipe_files import flattened
 from pointset.tuning.ranges import Space
 from pointset.tuning.result import DATABASE, WORKERS
 

@@ -25,10 +25,9 @@ from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResu
 from pointset.paper.tables.spec import OwnRow, TableColumn, TableSpec, printed_cell, table_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import read_recipe
+from pointset.runs.recipe_files import flattened, read_recipe
 from pointset.runs.result import machine_kind, read_result
 from pointset.training.devices import check_device, threads_for
-from pointset.training.run import flattened
 
 _FAILURES = "failures.json"
 _COST = "cost.json"

@@ -17,9 +17,8 @@ from pointset.paper.comparison import count_parameters, matched, with_model
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import OwnRow, Settings, TableSpec, Task
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import changed, read_recipe
+from pointset.runs.recipe_files import changed, flattened, read_recipe
 from pointset.training.data import load_data
-from pointset.training.run import flattened
 
 _MOST_SEEDS = 1000
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pointset.datasets.loading import benchmark_named
 from pointset.datasets.sources import find
-from pointset.errors import MissingDataError, PointsetError
+from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 from pointset.machine import resident_bytes, training_bytes
 from pointset.paper.cost import Stopwatch, measure_cost, training_loader
 from pointset.paper.tables.collect import NO_DATA, TableFolder, collect_table, environment_here
@@ -28,7 +28,6 @@ from pointset.text import duration
 from pointset.training.batches import training_batches
 from pointset.training.data import TrainingData, build_model, check_memory, load_data
 from pointset.training.devices import thread_count, threads_for
-from pointset.training.interruption import TrainingStopped
 from pointset.training.run import train
 
 _LONGEST_REASON = 200  # letters
