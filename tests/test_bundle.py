@@ -424,7 +424,7 @@ def test_weights_that_are_no_weights_are_refused(written: Path) -> None:
         with pytest.raises(FileFormatError, match=message):
             read_bundle(written)
     forge_weights(written, b"\x08\0\0\0\0\0\0\0garbage!")
-    assert "no safetensors" in refused(written)
+    assert "is not a safetensors file" in refused(written)
 
 
 def test_archives_that_are_traps_are_refused(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,7 +467,7 @@ def test_what_is_no_bundle_says_what_was_expected(tmp_path: Path) -> None:
         read_bundle(tmp_path / "nothing")
     assert "holds no bundle" in refused(tmp_path)
     (tmp_path / "notes.txt").write_text("hello")
-    assert "is no bundle" in refused(tmp_path / "notes.txt")
+    assert "is not a bundle" in refused(tmp_path / "notes.txt")
     run = tmp_path / "run"
     run.mkdir()
     (run / "recipe.yaml").touch()

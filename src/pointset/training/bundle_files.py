@@ -24,16 +24,16 @@ _MOST_COMPRESSION = 100  # weights hardly shrink; what grows more than this when
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # equal bundles are equal files
 
 
-def is_archive(path: Path) -> bool:
+def _is_archive(path: Path) -> bool:
     """By its name; everything else is a folder."""
     return path.suffix.lower() == ".zip"
 
 
 def write_files(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder or a ``.zip`` with these files; a bundle that is there is replaced, anything else is refused."""
+    """Write a folder or a ``.zip`` with these files; an existing bundle is replaced, anything else is refused."""
     if not path.parent.is_dir():
         raise FileFormatError(f"cannot write {path}: there is no folder {path.parent}. Create it first")
-    if is_archive(path):
+    if _is_archive(path):
         if path.is_dir():
             raise FileFormatError(f"cannot write {path}: it is a folder; expected a file, or a name without .zip")
         with replacing(path) as temporary:
@@ -82,7 +82,7 @@ class BundleFiles:
 
     Raises:
         MissingDataError: there is nothing at the path.
-        FileFormatError: what is there is no bundle.
+        FileFormatError: what is there is not a bundle.
     """
 
     def __init__(self, path: str | Path):
@@ -93,15 +93,14 @@ class BundleFiles:
         if "/" in name or "\\" in name or name in ("", ".", ".."):
             raise FileFormatError(f"{self.path} names the file {name[:80]!r}; expected a file of the bundle itself")
         try:
-            content = self._in_archive(name, most_bytes) if is_archive(self.path) else self._in_folder(name, most_bytes)
+            return self._in_archive(name, most_bytes) if _is_archive(self.path) else self._in_folder(name, most_bytes)
         except OSError as error:
             raise FileFormatError(f"{self.path}: {name} cannot be read ({error.strerror or error})") from None
-        return content
 
     def _in_folder(self, name: str, most_bytes: int) -> bytes:
         file = self.path / name
         if not file.is_file():
-            raise FileFormatError(f"{self.path} is no whole bundle: {name} is missing. Copy the whole folder again")
+            raise FileFormatError(f"{self.path} is not a whole bundle: {name} is missing. Copy the whole folder again")
         self._check_size(name, file.stat().st_size, most_bytes)
         return file.read_bytes()
 
@@ -124,7 +123,7 @@ class BundleFiles:
             if isinstance(error, FileFormatError):
                 raise
             raise FileFormatError(
-                f"{self.path} is no readable zip archive ({error}); it is damaged or cut short. Copy it again"
+                f"{self.path} is not a readable zip archive ({error}); it is damaged or cut short. Copy it again"
             ) from None
 
     def _check_size(self, name: str, size: int, most_bytes: int) -> None:
@@ -136,7 +135,7 @@ class BundleFiles:
 
 
 def _base_name(entry: zipfile.ZipInfo) -> str:
-    """Who zips a folder gets ``folder/bundle.json``."""
+    """A folder that was zipped by hand holds ``folder/bundle.json``."""
     return "" if entry.is_dir() else entry.filename.rpartition("/")[2]
 
 
@@ -146,7 +145,9 @@ def find_bundle(path: Path) -> Path:
         raise MissingDataError(f"there is no {path}; expected the folder of a run, or a bundle (a folder or .zip)")
     if path.is_file():
         if not zipfile.is_zipfile(path):
-            raise FileFormatError(f"{path} is no bundle: expected the folder of a run, a bundle's folder or its .zip")
+            raise FileFormatError(
+                f"{path} is not a bundle: expected the folder of a run, a bundle's folder or its .zip"
+            )
         return path
     for folder in (path, path / "bundle"):
         if (folder / DESCRIPTION).is_file():
@@ -159,7 +160,7 @@ def find_bundle(path: Path) -> Path:
         )
     if (path / "recipe.yaml").is_file():
         raise FileFormatError(
-            f"the run in {path} has no bundle: it is not finished. Go on with it first: pointset train --resume "
+            f"the run in {path} has no bundle: it is not finished. Resume it first: pointset train --resume "
             f"--run-dir {path}"
         )
     raise FileFormatError(
