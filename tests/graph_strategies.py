@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from pointset.paper import families
-from pointset.paper.theorems import statement as small_graphs
+from pointset.paper.theorems import small_graphs
 
 MATRIX_NAMES = ("laplacian", "adjacency", "normalized_adjacency", "augmented")
 ATLAS_UP_TO_6: list[nx.Graph[int]] = [graph for graph in graph_atlas_g() if len(graph) <= 6]

@@ -18,9 +18,8 @@ from rich.console import Console
 
 from pointset.cli import console
 from pointset.errors import SpecError
-from pointset.paper.theorems import check as catalogue
-from pointset.paper.theorems.check import all_statements
-from pointset.paper.theorems.statement import Statement, named
+from pointset.paper.theorems import statement
+from pointset.paper.theorems.statement import Statement, all_statements, check_statements, statements_named
 from tests import command_line
 from tests.made_up_statements import DYING, ENDLESS, FALSE, RAISING, SLOW, THREADS, TRUE, UNSENDABLE
 
@@ -35,7 +34,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put(monkeypatch: pytest.MonkeyPatch, *statements: Statement) -> None:
-    monkeypatch.setattr(catalogue, "all_statements", lambda: statements)
+    monkeypatch.setattr(statement, "all_statements", lambda: statements)
 
 
 invoke = partial(command_line.invoke, "express", "theorems")
@@ -115,8 +114,8 @@ def test_outputs_are_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatc
 
 def test_processes_find_what_one_finds_in_the_same_order_and_survive_a_death() -> None:
     statements, steps = (SLOW, TRUE, FALSE, THREADS, RAISING), list[int]()
-    alone = catalogue.check(statements, workers=1)
-    together = catalogue.check((*statements, UNSENDABLE, DYING), workers=2, progress=steps.append)
+    alone = check_statements(statements, workers=1)
+    together = check_statements((*statements, UNSENDABLE, DYING), workers=2, progress=steps.append)
     assert without_seconds(together[:5]) == without_seconds(alone)
     assert [result["verdict"] for result in alone] == ["holds", "holds", "fails as printed", "holds", "error"]
     assert [result["verdict"] for result in together[5:]] == ["error", "error"]
@@ -126,15 +125,15 @@ def test_processes_find_what_one_finds_in_the_same_order_and_survive_a_death() -
 
 
 def test_workers_are_checked_and_nothing_gives_nothing() -> None:
-    assert catalogue.check(()) == []
+    assert check_statements(()) == []
     with pytest.raises(SpecError, match="got workers=0; expected a whole number of at least 1"):
-        catalogue.check((TRUE,), workers=0)
+        check_statements((TRUE,), workers=0)
 
 
 def test_ctrl_c_ends_all_processes_at_once_and_in_silence(tmp_path: Path) -> None:
     program = (
-        "from pointset.paper.theorems import check as catalogue; from tests.made_up_statements import ENDLESS; "
-        "catalogue.all_statements = lambda: ENDLESS; from pointset.cli.main import run; run()"
+        "from pointset.paper.theorems import statement; from tests.made_up_statements import ENDLESS; "
+        "statement.all_statements = lambda: ENDLESS; from pointset.cli.main import run; run()"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-c", program, "express", "theorems", "--workers", "2", "--json", "found.json"]
@@ -157,10 +156,10 @@ def test_ctrl_c_ends_all_processes_at_once_and_in_silence(tmp_path: Path) -> Non
 
 def test_the_papers_statements_have_names_of_their_own_and_can_be_sent_to_processes() -> None:
     statements = all_statements()
-    names = [statement.name for statement in statements]
+    names = [one.name for one in statements]
     assert len(set(names)) == len(names) >= 20
     assert pickle.dumps(statements)  # a lambda would raise
-    assert all(statement.claim.strip() for statement in statements)
+    assert all(one.claim.strip() for one in statements)
 
 
 @pytest.mark.parametrize(
@@ -175,4 +174,4 @@ def test_the_papers_statements_have_names_of_their_own_and_can_be_sent_to_proces
 )
 def test_statements_by_a_part_of_their_name(asked: list[str], found: list[str]) -> None:
     statements = tuple(Statement(name, "", TRUE.check) for name in ("Theorem 5.1", "Lemma A.1", "Lemma A.10"))
-    assert [one.name for one in named(statements, asked)] == found
+    assert [one.name for one in statements_named(statements, asked)] == found

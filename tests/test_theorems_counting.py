@@ -14,10 +14,7 @@ import torch
 
 from pointset.datasets.counting_formulas import cycle_counts, path_matrix
 from pointset.errors import PointsetError
-from pointset.paper.theorems import constructions as counting_formulas
-from pointset.paper.theorems import counting as closed_formulas
-from pointset.paper.theorems import counting as counting_theorems
-from pointset.paper.theorems import counting_lemmas, simulation
+from pointset.paper.theorems import constructions, counting, counting_lemmas, message_passing
 from pointset.paper.theorems.constructions import (
     CYCLES,
     DIAGONAL_CYCLES,
@@ -25,12 +22,14 @@ from pointset.paper.theorems.constructions import (
     PATHS_GATED_BEFORE,
     Construction,
     Groups,
+    enumerated_cycles,
+    enumerated_paths,
 )
-from pointset.paper.theorems.counted_graphs import enumerated_cycles, enumerated_paths
 from pointset.paper.theorems.counting import PATHS_OF_APPENDIX, PATHS_OF_TEXT, WHOLE, largest_error
 from pointset.paper.theorems.counting_lemmas import layers_needed
 from pointset.paper.theorems.exact_layers import ExactLayer, Features, LayerPlan, Polynomials, compiled, terms
-from pointset.paper.theorems.statement import Finding, Verdict, adjacency_of
+from pointset.paper.theorems.small_graphs import adjacency_of
+from pointset.paper.theorems.statement import Finding, Verdict
 
 FEW = 4  # nodes of the largest graphs here; the commands go to seven
 
@@ -38,16 +37,16 @@ FEW = 4  # nodes of the largest graphs here; the commands go to seven
 @pytest.mark.parametrize(
     ("check", "verdict"),
     [
-        (counting_theorems.theorem_5_4, Verdict.HOLDS),
-        (counting_theorems.theorem_a_12, Verdict.HOLDS),
-        (counting_theorems.theorem_5_5, Verdict.HOLDS),
-        (counting_theorems.theorem_a_13, Verdict.HOLDS),
+        (counting.theorem_5_4, Verdict.HOLDS),
+        (counting.theorem_a_12, Verdict.HOLDS),
+        (counting.theorem_5_5, Verdict.HOLDS),
+        (counting.theorem_a_13, Verdict.HOLDS),
         (counting_lemmas.lemma_a_6, Verdict.HOLDS),
         (counting_lemmas.lemmas_a_7_and_8, Verdict.HOLDS),
         (counting_lemmas.lemma_a_9, Verdict.HOLDS),
         (counting_lemmas.lemma_a_11, Verdict.HOLDS),
-        (closed_formulas.path_formulas, Verdict.FAILS),
-        (closed_formulas.cycle_formulas, Verdict.FAILS),
+        (counting.path_formulas, Verdict.FAILS),
+        (counting.cycle_formulas, Verdict.FAILS),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -64,8 +63,8 @@ def test_the_explicit_layers_are_as_few_as_can_be() -> None:
     needed = layers_needed(7)
     assert {k: layers.layers for k, layers in PATHS.items()} == {1: 1, 2: 1, 3: 2, 4: 2, 5: 2, 6: 3}
     assert {k: layers.layers for k, layers in CYCLES.items()} == {3: 1, 4: 1, 5: 1, 6: 2, 7: 2}
-    for prefix, constructions in (("P", PATHS), ("C", CYCLES), ("diagonal C", DIAGONAL_CYCLES)):
-        for k, layers in constructions.items():
+    for prefix, several in (("P", PATHS), ("C", CYCLES), ("diagonal C", DIAGONAL_CYCLES)):
+        for k, layers in several.items():
             assert needed[f"{prefix}_{k}"] == layers.layers
 
 
@@ -73,16 +72,16 @@ class TestChecksCanFail:
     def test_one_wrong_coefficient(self) -> None:
         """The printed P_4, with A² once."""
         first, last = PATHS[4].plans
-        printed = {"count": (counting_formulas.P4.replace("2 A2", "1 A2"), "0.5")}
+        printed = {"count": (constructions.P4.replace("2 A2", "1 A2"), "0.5")}
         broken = PATHS | {4: Construction((first, replace(last, sums=printed)), pairs=True)}
         claim = replace(PATHS_OF_TEXT, layers={4: PATHS_OF_TEXT.layers[4]})
-        finding = counting_theorems.check(claim, PATHS_OF_APPENDIX, broken, PATHS_GATED_BEFORE, FEW)
+        finding = counting.check_claim(claim, PATHS_OF_APPENDIX, broken, PATHS_GATED_BEFORE, FEW)
         assert finding.verdict is Verdict.FAILS
         assert float(finding.numbers["largest_error"]) > 0.9
 
     def test_fewer_layers_claimed_than_there_are(self) -> None:
         claim = replace(PATHS_OF_TEXT, layers={6: 2})
-        finding = counting_theorems.check(claim, PATHS_OF_APPENDIX, PATHS, PATHS_GATED_BEFORE, FEW)
+        finding = counting.check_claim(claim, PATHS_OF_APPENDIX, PATHS, PATHS_GATED_BEFORE, FEW)
         assert finding.verdict is Verdict.FAILS
 
     def test_gates_that_see_too_little(self) -> None:
@@ -91,21 +90,21 @@ class TestChecksCanFail:
             PATHS[4].counts(Groups.of([adjacency_of(nx.cycle_graph(4))]), gate_after=False)
 
     def test_the_corrected_formulas_hold(self) -> None:
-        assert closed_formulas.path_formulas(FEW, path_matrix).verdict is Verdict.HOLDS
-        assert closed_formulas.cycle_formulas(FEW, cycle_counts).verdict is Verdict.HOLDS
+        assert counting.path_formulas(FEW, path_matrix).verdict is Verdict.HOLDS
+        assert counting.cycle_formulas(FEW, cycle_counts).verdict is Verdict.HOLDS
 
     def test_the_simulation_of_gin_with_other_coordinates(self) -> None:
-        finding = simulation.theorem_b_1([torch.ones_like, torch.ones_like])
+        finding = message_passing.theorem_b_1([torch.ones_like, torch.ones_like])
         assert finding.verdict is Verdict.FAILS
-        assert simulation.theorem_b_1(matrix="laplacian").verdict is Verdict.FAILS
+        assert message_passing.theorem_b_1(matrix="laplacian").verdict is Verdict.FAILS
 
 
 def test_a_layer_simulates_gin() -> None:
     state = torch.random.get_rng_state()
-    finding = simulation.theorem_b_1()
+    finding = message_passing.theorem_b_1()
     assert finding.verdict is Verdict.HOLDS
     assert float(finding.numbers["largest_relative_difference"]) < 1e-12
-    printed, again = simulation.printed_construction(), simulation.printed_construction()
+    printed, again = message_passing.printed_construction(), message_passing.printed_construction()
     assert printed.verdict is Verdict.FAILS
     assert printed == again and torch.random.get_rng_state().equal(state)  # no weight is drawn from a global state
 
@@ -170,7 +169,7 @@ def test_formulas_are_read_as_written() -> None:
     assert terms("2 A*B - 0.5 + i.d2") == ((2, ("A", "B")), (-0.5, ()), (1, ("i.d2",)))
     values = Polynomials.of(("x", "y"), ["x*x - 3 y", "", "2"])(torch.tensor([[2.0, 5.0]]))
     assert values.tolist() == [[-11, 0, 2]]
-    assert counting_formulas.times("A - 2 B", "C") == "1 C*A + -2 C*B"
+    assert constructions.times("A - 2 B", "C") == "1 C*A + -2 C*B"
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pointset.errors import SpecError
-from pointset.paper.theorems import decomposition, distances, structural_encodings
-from pointset.paper.theorems import decomposition as set_equality
-from pointset.paper.theorems import isomorphism as parameterized
-from pointset.paper.theorems import isomorphism as point_sets
-from pointset.paper.theorems import structural_encodings as degrees_and_triangles
-from pointset.paper.theorems import structural_encodings as stable_encoding
-from pointset.paper.theorems.statement import (
-    NUMBER_OF_GRAPHS,
-    Finding,
-    Statement,
-    Verdict,
-    relabelled,
-    small_adjacencies,
-    small_graphs,
-)
+from pointset.paper.theorems import decomposition, distances, isomorphism, structural_encodings
+from pointset.paper.theorems.small_graphs import NUMBER_OF_GRAPHS, relabelled, small_adjacencies, small_graphs
+from pointset.paper.theorems.statement import Finding, Statement, Verdict
+from pointset.testing.symmetry import random_rotation
 from tests.graph_strategies import adjacency_matrices
 
 Matrix = NDArray[np.float64]
@@ -42,7 +31,7 @@ FAILS = {
 }
 STATEMENTS = (
     *decomposition.STATEMENTS,
-    *point_sets.STATEMENTS,
+    *isomorphism.STATEMENTS,
     *distances.STATEMENTS,
     *structural_encodings.STATEMENTS,
 )
@@ -131,14 +120,14 @@ def with_one_column_scaled(L: Matrix, generator: np.random.Generator) -> Matrix:
 
 
 def with_one_point_moved(graphs: Sequence[Matrix]) -> list[Matrix]:
-    moved = point_sets.srd_points(graphs)
+    moved = isomorphism.srd_points(graphs)
     for points in moved:
         points[:1] += 0.01
     return moved
 
 
 def with_unit_lengths(graphs: Sequence[Matrix]) -> list[Matrix]:
-    points = point_sets.srd_points(graphs)
+    points = isomorphism.srd_points(graphs)
     return [one / np.maximum(np.linalg.norm(one, axis=1, keepdims=True), 1e-9) for one in points]
 
 
@@ -155,12 +144,12 @@ BROKEN: dict[str, Callable[[], Finding]] = {
     "SRD of another matrix": lambda: decomposition.proposition_2_3(4, second=of_another_matrix),
     "not an SRD": lambda: decomposition.proposition_2_3(4, second=with_one_column_scaled),
     "negative weights": lambda: decomposition.appendix_a_2(4, negative=True),
-    "a point moved": lambda: point_sets.theorem_3_1(5, with_one_point_moved),
-    "points without lengths": lambda: point_sets.theorem_3_1(5, with_unit_lengths),
-    "points without edges": lambda: point_sets.theorem_3_1(5, degrees_only),
-    "f by position": lambda: parameterized.theorem_3_3_first(5, parameterized.by_position),
-    "f without eigenvalues": lambda: parameterized.theorem_3_3_second(5, without_eigenvalues),
-    "f as printed": lambda: parameterized.theorem_3_3_second(6, parameterized.two_channels_as_printed),
+    "a point moved": lambda: isomorphism.theorem_3_1(5, with_one_point_moved),
+    "points without lengths": lambda: isomorphism.theorem_3_1(5, with_unit_lengths),
+    "points without edges": lambda: isomorphism.theorem_3_1(5, degrees_only),
+    "f by position": lambda: isomorphism.theorem_3_3_first(5, isomorphism.by_position),
+    "f without eigenvalues": lambda: isomorphism.theorem_3_3_second(5, without_eigenvalues),
+    "f as printed": lambda: isomorphism.theorem_3_3_second(6, isomorphism.two_channels_as_printed),
     "powers of the Laplacian": lambda: distances.theorem_5_1(4, "laplacian"),
     "walk from j to i": lambda: structural_encodings.random_walk(
         4, lambda A: structural_encodings.walk_as_printed(A).mT
@@ -168,14 +157,14 @@ BROKEN: dict[str, Callable[[], Finding]] = {
     "heat kernel without δ": lambda: structural_encodings.heat_kernel(
         4, lambda A: structural_encodings.heat_as_printed(A) - np.eye(len(A))
     ),
-    "two inner products": lambda: stable_encoding.stable_laplacian(4, lambda U, chosen: -2 * (U * chosen) @ U.T),
+    "two inner products": lambda: structural_encodings.stable_laplacian(4, lambda U, chosen: -2 * (U * chosen) @ U.T),
 }
 REPAIRED: dict[str, Callable[[], Finding]] = {
-    "the corrected f": lambda: parameterized.theorem_3_3_as_printed(6, parameterized.two_channels),
-    "five nodes are too few": lambda: parameterized.theorem_3_3_as_printed(5),
+    "the corrected f": lambda: isomorphism.theorem_3_3_as_printed(6, isomorphism.two_channels),
+    "five nodes are too few": lambda: isomorphism.theorem_3_3_as_printed(5),
     "resistance": lambda: structural_encodings.resistance_distance(5, structural_encodings.resistance_corrected),
-    "degree": lambda: degrees_and_triangles.degree(5, degrees_and_triangles.degrees_by_definition),
-    "triangles": lambda: degrees_and_triangles.triangles(
+    "degree": lambda: structural_encodings.degree(5, structural_encodings.degrees_by_definition),
+    "triangles": lambda: structural_encodings.triangles(
         5, lambda A: np.repeat(np.diagonal(A @ A @ A)[:, None] / 2, len(A), axis=1)
     ),
 }
@@ -202,25 +191,27 @@ def test_point_sets_are_equal_exactly_for_isomorphic_graphs(adjacency: Matrix, s
     if n > 1 and seed % 2:  # one pair of nodes changes
         u, v = generator.choice(n, size=2, replace=False)
         other[u, v] = other[v, u] = 1 - other[u, v]
-    first, second = point_sets.srd_points([adjacency, other])
+    first, second = isomorphism.srd_points([adjacency, other])
     expected = nx.is_isomorphic(nx.from_numpy_array(adjacency), nx.from_numpy_array(other))
     if first.shape != second.shape:
         assert not expected
         return
-    products = set_equality.inner_products(first), set_equality.inner_products(second)
-    where = set_equality.bijection(*products)
-    assert (where is not None) == expected == (set_equality.smallest_difference(*products) < set_equality.CLOSE)
+    products = decomposition.inner_products(first), decomposition.inner_products(second)
+    where = decomposition.bijection(*products)
+    assert (where is not None) == expected == (decomposition.smallest_difference(*products) < decomposition.CLOSE)
     if where is not None:
-        R, rest = set_equality.rotation(first, second[where])
+        R, rest = decomposition.rotation(first, second[where])
         assert rest < 1e-9 and np.allclose(R @ R.T, np.eye(len(R)), atol=1e-9)
 
 
 def test_invariants_leave_open_what_the_search_decides() -> None:
     """Equal invariants are no proof: a mirror image of four points in the plane with another order of features is."""
     points = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])[..., None]
-    turned = np.einsum("sr,vra->vsa", set_equality.random_rotation(2, np.random.default_rng(1)), points[[2, 0, 3, 1]])
-    products = set_equality.inner_products(points), set_equality.inner_products(turned)
+    turned = np.einsum(
+        "sr,vra->vsa", random_rotation(2, torch.Generator().manual_seed(1)).numpy(), points[[2, 0, 3, 1]]
+    )
+    products = decomposition.inner_products(points), decomposition.inner_products(turned)
     opposite, beside = np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0, 0.0])
-    assert set_equality.census([points, turned]).equal == ((0, 1),)
-    assert set_equality.bijection(*products, (opposite, beside)) is not None  # turned[:2] are opposite
-    assert set_equality.bijection(*products, (beside, beside)) is None
+    assert decomposition.census([points, turned]).equal == ((0, 1),)
+    assert decomposition.bijection(*products, (opposite, beside)) is not None  # turned[:2] are opposite
+    assert decomposition.bijection(*products, (beside, beside)) is None

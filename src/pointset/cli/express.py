@@ -104,10 +104,9 @@ def theorems(
     with reported_errors():
         check_outputs(json_file, picture)
         load_torch()
-        from pointset.paper.theorems import check as catalogue
-        from pointset.paper.theorems.statement import named
+        from pointset.paper.theorems import statement
 
-        chosen = named(catalogue.all_statements(), names or [])
+        chosen = statement.statements_named(statement.all_statements(), names or [])
         if only_list:
             _print_claims(chosen)
             return
@@ -116,10 +115,10 @@ def theorems(
 
         start = time.monotonic()
         with progress_bar("Checking", len(chosen)) as advance:
-            results = catalogue.check(chosen, workers=workers, progress=advance)
+            results = statement.check_statements(chosen, workers=workers, progress=advance)
         _print_results(results, time.monotonic() - start)
         write_outputs(results, json_file, picture, draw_theorems)
-    if any(result["verdict"] == catalogue.ERROR for result in results):
+    if any(result["verdict"] == statement.ERROR for result in results):
         raise typer.Exit(1)
 
 

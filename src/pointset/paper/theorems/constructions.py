@@ -1,4 +1,5 @@
-"""Explicit layers that count paths (in their last attention) and cycles (in the scalars they end with).
+"""Explicit layers that count paths (in their last attention) and cycles (in the scalars they end with), and the graphs
+they are tried on, with true counts by enumeration (:func:`counted_graphs`).
 
 ``PATHS`` and ``CYCLES`` need as few layers as we know how to, with gates by s' (the appendix's layer); the variants for
 gates by s (equation (2) to the letter) need one more where the first layer would gate by a diagonal of its own.
@@ -6,22 +7,23 @@ gates by s (equation (2) to the letter) need one more where the first layer woul
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from pointset.arrays import Array, Floats, Integers
+from pointset.datasets.counting_formulas import cycle_counts, path_matrix
 from pointset.errors import SpecError
 from pointset.paper.theorems.exact_layers import Features, LayerPlan, compiled, first_features, head, run_layers, terms
+from pointset.paper.theorems.small_graphs import small_adjacencies, whole_adjacency
 from pointset.points.convert import to_points_many
 
-# The formulas of P_3 … P_6 (corrected) as polynomials of what layers hold, and how layers come to hold it.
-#
+# The formulas of P_3 … P_6 (corrected) as polynomials of what layers hold, and how layers come to hold it:
 # A, A2, … are powers of the adjacency matrix; d2, d3, … their diagonals; r2 = A·d2, r3 = A·d3 and t2 = (A⊙A²)·d2 sums
 # over neighbours; T = A⊙A², T3 = A⊙A³, T22 = A⊙A²⊙A². Names side by side are a product of matrices, Ad2A = A d(A²) A.
-
-
 POWERS = (1, 2, 3, 4, 5, 6)
 COORDINATES = {"U": 0} | {("AU" if power == 1 else f"A{power}U"): power for power in POWERS}
 # Copies of U that gates will multiply: a channel has one gate.
@@ -88,8 +90,6 @@ C6_SUMMAND = times(_P5_WITHOUT_GATES, "A") + " - A*A2*j.d3 - A*A3*j.d2 - A2*A2*j
 C7_SUMMAND = times(P6_OF_TWO_LAYERS, "A") + " + 3 A*A2T + A*A2*j.r2"
 
 
-Matrix = NDArray[np.float64]
-
 COUNT = "count"
 CHANNELS = COORDINATES | dict.fromkeys(GATED, 0)  # name: the power of λ in U diag(λ^k)
 
@@ -98,10 +98,10 @@ CHANNELS = COORDINATES | dict.fromkeys(GATED, 0)  # name: the power of λ in U d
 class Groups:
     """The coordinates of graphs, those with equal n and r together."""
 
-    members: tuple[tuple[tuple[int, ...], Features], ...]  # positions of the graphs, their first features
+    stacks: tuple[tuple[tuple[int, ...], Features], ...]  # positions of the graphs, their first features
 
     @classmethod
-    def of(cls, adjacencies: Sequence[NDArray[np.generic]]) -> Groups:
+    def of(cls, adjacencies: Sequence[Array]) -> Groups:
         """Of simple graphs, given by their adjacency matrices (n, n)."""
         points = list(to_points_many(adjacencies, matrix="adjacency", workers=1, progress=False))
         sizes: dict[tuple[int, int], list[int]] = {}
@@ -125,7 +125,7 @@ class Construction:
         """How many it needs."""
         return len(self.plans)
 
-    def counts(self, graphs: Groups, layers: int | None = None, *, gate_after: bool = True) -> list[Matrix]:
+    def counts(self, graphs: Groups, layers: int | None = None, *, gate_after: bool = True) -> list[Floats]:
         """What the layers give for each graph, not rounded.
 
         Args:
@@ -139,8 +139,8 @@ class Construction:
         plans = (*(LayerPlan(products={}, kept=tuple(CHANNELS)) for _ in range(idle)), *self.plans)
         weights = compiled(plans, tuple(CHANNELS), gate_after=gate_after)
         scalars = 1 + sum(len(plan.scalars) for plan in plans)
-        counts: dict[int, Matrix] = {}
-        for positions, features in graphs.members:
+        counts: dict[int, Floats] = {}
+        for positions, features in graphs.stacks:
             outcome = run_layers(weights, features)[-1]
             if self.pairs:
                 found = outcome.attention[..., head(plans[-1], scalars - len(plans[-1].scalars), COUNT)]
@@ -235,3 +235,76 @@ DIAGONAL_CYCLES = {k: on_the_diagonal(one) for k, one in CYCLES.items()} | {3: _
 DIAGONAL_CYCLES_GATED_BEFORE = {k: on_the_diagonal(one) for k, one in CYCLES_GATED_BEFORE.items()} | {
     3: _FIRST_DIAGONAL
 }
+
+
+_NODES, _DENSITY, _NUMBER = 20, 0.25, 6  # of the larger random graphs
+_MOST_ENUMERATED = 10  # nodes: there are 2ⁿ sets of them
+
+
+@dataclass(frozen=True, eq=False)
+class CountedGraphs:
+    """All small graphs, counted by enumeration, then larger ones, counted by the formulas that those prove."""
+
+    description: str
+    adjacencies: tuple[Integers, ...]
+    coordinates: Groups
+    paths: Mapping[int, list[Integers]]  # P_k (n, n) for each graph, k = 1 … 6
+    cycles: Mapping[int, list[Integers]]  # C_k (n,), k = 3 … 7
+
+
+@functools.cache
+def counted_graphs(max_nodes: int) -> CountedGraphs:
+    """All graphs with 1 … ``max_nodes`` nodes by size, and six random ones with 20 nodes."""
+    matrices: list[Integers] = []
+    paths: dict[int, list[Integers]] = {k: [] for k in range(1, 7)}
+    cycles: dict[int, list[Integers]] = {k: [] for k in range(3, 8)}
+    for n in range(1, max_nodes + 1):
+        stack = np.stack([A for A in small_adjacencies(max_nodes) if len(A) == n]).astype(np.int64)
+        matrices += list(stack)
+        found = enumerated_paths(stack, 6)
+        for k, counts in found.items():
+            paths[k] += list(counts)
+        for k, counts in enumerated_cycles(stack, found).items():
+            cycles[k] += list(counts)
+    description = f"{len(matrices):,} graphs with 1 to {max_nodes} nodes and {_NUMBER} random ones with {_NODES}"
+    for seed in range(_NUMBER):
+        A = whole_adjacency(nx.gnp_random_graph(_NODES, _DENSITY, seed=seed))
+        matrices.append(A)
+        for k in paths:
+            paths[k].append(A if k == 1 else path_matrix(A, k))
+        for k in cycles:
+            cycles[k].append(cycle_counts(A, k))
+    return CountedGraphs(description, tuple(matrices), Groups.of(matrices), paths, cycles)
+
+
+def enumerated_paths(adjacencies: Array, longest: int) -> dict[int, Integers]:
+    """{k: P_k (B, n, n)} for k = 1 … ``longest``, of B simple graphs (B, n, n).
+
+    W[S][i, j] is the number of paths from i to j that visit just the nodes S, hence with |S| − 1 edges; one more node m
+    outside S gives W[S ∪ m][i, m] = Σ_j W[S][i, j] A_jm.
+    """
+    A = np.asarray(adjacencies).astype(np.int64)
+    number, n, _ = A.shape
+    if n > _MOST_ENUMERATED:
+        raise SpecError(f"got graphs of {n} nodes; expected at most {_MOST_ENUMERATED}. Use pointset.datasets.counting")
+    counts = {k: np.zeros((number, n, n), dtype=np.int64) for k in range(1, longest + 1)}
+    walks = {1 << i: np.zeros((number, n, n), dtype=np.int64) for i in range(n)}
+    for i in range(n):
+        walks[1 << i][:, i, i] = 1
+    for k in range(1, min(longest, n - 1) + 1):
+        longer: dict[int, Integers] = {}
+        for nodes, found in walks.items():
+            onward = found @ A
+            for m in range(n):
+                if not nodes >> m & 1:
+                    more = longer.setdefault(nodes | 1 << m, np.zeros((number, n, n), dtype=np.int64))
+                    more[:, :, m] += onward[:, :, m]
+        walks = longer
+        counts[k] = sum(walks.values(), start=np.zeros((number, n, n), dtype=np.int64))
+    return counts
+
+
+def enumerated_cycles(adjacencies: Array, paths: dict[int, Integers]) -> dict[int, Integers]:
+    """{k + 1: C_{k+1} (B, n)}: paths with k ≥ 2 edges to a neighbour, two for each cycle."""
+    A = np.asarray(adjacencies).astype(np.int64)
+    return {k + 1: (A * P).sum(-1) // 2 for k, P in paths.items() if k > 1}

@@ -1,4 +1,6 @@
-"""Lemmas A.6 to A.11: what the attention 𝕐ᵏ of layer k can express, by explicit layers and by what none can see."""
+"""Lemmas A.6 to A.11: what the attention 𝕐ᵏ of layer k can express, by explicit layers and by what none can see; and
+how many layers counting needs at least (:func:`layers_needed`).
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,24 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pointset.arrays import Array, Floats, Integers
 from pointset.datasets.counting_formulas import cycle_counts, path_matrix
 from pointset.paper.families import rook, shrikhande
 from pointset.paper.point_refinement import refine_points
-from pointset.paper.theorems.constructions import CHANNELS, COUNT, PATHS, WALKS, Construction, Groups
-from pointset.paper.theorems.counted_graphs import counted_graphs
+from pointset.paper.theorems.constructions import (
+    CHANNELS,
+    COUNT,
+    PATHS,
+    WALKS,
+    Construction,
+    Groups,
+    counted_graphs,
+)
 from pointset.paper.theorems.exact_layers import LayerPlan
-from pointset.paper.theorems.statement import LARGEST, Finding, Statement, adjacency_of, holds_if, small_adjacencies
+from pointset.paper.theorems.small_graphs import LARGEST, small_adjacencies, whole_adjacency
+from pointset.paper.theorems.statement import Finding, Statement, holds_if
 
-# How many layers counting needs at least: two places that L layers cannot tell apart, with different counts.
-#
-# :func:`refine_points` gives the finest colours that L layers with any weights can give. If two places have one colour
-# and different counts, no such layers count. Searched: all small graphs, and the 4 × 4 rook's graph and Shrikhande's,
-# which 2-FWL takes for one, without a node or without two nodes that are not neighbours.
-
-
-Array = NDArray[np.int64]
 LAYERS = (1, 2)  # the numbers that are tried
 
 
@@ -39,7 +41,7 @@ class Place:
     count: int
 
 
-def conflict(colours: Sequence[Array], counts: Sequence[Array]) -> tuple[Place, Place] | None:
+def conflict(colours: Sequence[Integers], counts: Sequence[Integers]) -> tuple[Place, Place] | None:
     """Two places with one colour and different counts; of pairs (n, n) only those of different nodes."""
     where = [np.argwhere(~np.eye(len(one), dtype=bool) if one.ndim == 2 else np.ones(one.shape)) for one in colours]
     graph = np.repeat(np.arange(len(where)), [len(one) for one in where])
@@ -59,11 +61,13 @@ def conflict(colours: Sequence[Array], counts: Sequence[Array]) -> tuple[Place, 
 
 
 class Searched(NamedTuple):
-    """The graphs in which conflicts are looked for, with their numbers of paths and cycles."""
+    """The graphs in which conflicts are looked for, with their numbers of paths and cycles: all small ones, and the
+    4 × 4 rook's graph and Shrikhande's, which 2-FWL takes for one, without a node or two that are not neighbours.
+    """
 
-    graphs: list[Array]
-    paths: dict[int, list[Array]]
-    cycles: dict[int, list[Array]]
+    graphs: list[Integers]
+    paths: dict[int, list[Integers]]
+    cycles: dict[int, list[Integers]]
 
 
 @functools.cache
@@ -71,7 +75,7 @@ def searched_graphs(max_nodes: int = LARGEST) -> Searched:
     """By size, so that each formula is worked out once for all graphs of a size."""
     graphs = [A.astype(np.int64) for A in small_adjacencies(max_nodes) if len(A)]
     for graph in (rook(4), shrikhande()):
-        A = adjacency_of(graph).astype(np.int64)
+        A = whole_adjacency(graph)
         apart = [j for j in range(1, len(A)) if not A[0, j]]
         graphs += [np.delete(np.delete(A, nodes, 0), nodes, 1) for nodes in ([0], *([0, j] for j in apart))]
     graphs.sort(key=len)
@@ -87,7 +91,8 @@ def layers_needed(
 ) -> Mapping[str, int]:
     """At least so many layers for P_k in the attention, C_k in the points' scalars, "diagonal C_k" in the attention.
 
-    1 + the largest number tried for which there is a conflict.
+    1 + the largest number L tried for which there is a conflict: :func:`refine_points` gives the finest colours that L
+    layers with any weights can give; if two places have one colour and different counts, no such layers count.
     """
     graphs, paths, cycles = searched_graphs(max_nodes)
     needed = {f"P_{k}": 1 for k in paths} | {f"{where}C_{k}": 1 for where in ("", "diagonal ") for k in cycles}
@@ -119,7 +124,7 @@ OF_DIAGONALS = {"d(A²)A": "i.d2*A", "A d(A²)": "j.d2*A", "d(A²)A d(A³)": "i.
 OF_PRODUCTS = {"(A⊙A²)A": "TA", "A²(A⊙A²)": "A2T", "(A⊙A²)A(A⊙A²)": "TAT"}
 
 
-def expected(A: Array) -> dict[str, Array]:
+def expected(A: Integers) -> dict[str, Integers]:
     """The terms above, in whole numbers."""
     power = {s: np.linalg.matrix_power(A, s) for s in range(7)}
     A2, A3, A4, A5 = (power[s] for s in (2, 3, 4, 5))
@@ -215,12 +220,12 @@ def _largest_error(formulas: Mapping[str, str], max_nodes: int, layers: int) -> 
     return largest
 
 
-def _attention(formula: str, layers: int, graphs: Groups) -> list[NDArray[np.float64]]:
+def _attention(formula: str, layers: int, graphs: Groups) -> list[Floats]:
     last = LayerPlan(WALKS if layers == 1 else _SECOND, sums={COUNT: (formula, "")})
     return Construction((last,) if layers == 1 else (_FIRST, last), pairs=True).counts(graphs)
 
 
-def _relative(found: NDArray[np.number], wanted: NDArray[np.number]) -> float:
+def _relative(found: Array, wanted: Array) -> float:
     return float(np.abs(found - wanted).max(initial=0.0) / np.abs(wanted).max(initial=1.0))
 
 

@@ -1,4 +1,10 @@
-"""Proposition 2.3 and Appendix A.2: symmetric rank decompositions, and why D + A has one."""
+"""Proposition 2.3 and Appendix A.2: symmetric rank decompositions, and why D + A has one; and the search that decides
+whether point sets are equal up to O(r) (:func:`census`).
+
+Points q_v ∈ R^{r×d} (d channels, on which one R ∈ O(r) acts) can be carried onto points q'_π(v) if and only if all
+inner products ⟨q_u^a, q_v^b⟩ and ⟨q'_π(u)^a, q'_π(v)^b⟩ agree. So only these are compared, under every bijection: no
+graph is seen.
+"""
 
 from __future__ import annotations
 
@@ -10,146 +16,28 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg.lapack
-from numpy.typing import NDArray
+import torch
 
-from pointset.paper.theorems.statement import Finding, Matrix, Statement, holds_if, random_weighted, small_adjacencies
+from pointset.arrays import Floats, Integers
+from pointset.paper.theorems.small_graphs import random_weighted, small_adjacencies
+from pointset.paper.theorems.statement import Finding, Statement, holds_if
 from pointset.points.convert import to_points, to_points_many
+from pointset.testing.symmetry import random_rotation
 
-# Are two point sets equal up to O(r)? Decided from coordinates alone, by every bijection of the points.
-#
-# Points q_v ∈ R^{r×d} (d channels, on which one R ∈ O(r) acts) can be carried onto points q'_π(v) if and only if all
-# inner products ⟨q_u^a, q_v^b⟩ and ⟨q'_π(u)^a, q'_π(v)^b⟩ agree. So only these are compared: no graph is seen.
+Decomposition = Callable[[Floats, np.random.Generator], Floats]  # L (n, n) → Q (n, r)
 
-
-Array = NDArray[np.float64]
-Bijection = NDArray[np.int64]  # [v] is the point of the second set that point v of the first becomes
-
+_ROUNDING = 1e-9  # what two decompositions of one matrix may differ by, where true differences are above 0.01
 CLOSE = 1e-6  # inner products of equal sets agree to about 1e-14, others differ by far more; both are reported
 
 
-def inner_products(points: Array) -> Array:
-    """(n, r, d) → (n, n, d, d): ⟨q_u^a, q_v^b⟩ for all points and channels."""
-    products: Array = np.einsum("ura,vrb->uvab", points, points)
-    return products
-
-
-def rotation(first: Array, second: Array) -> tuple[Array, float]:
-    """R ∈ O(r) that brings the points (n, r, d) nearest to ``second`` in order (Procrustes), and the largest rest."""
-    left, _, right = np.linalg.svd(np.einsum("vsa,vra->sr", second, first))
-    R = left @ right
-    return R, float(np.abs(np.einsum("sr,vra->vsa", R, first) - second).max(initial=0.0))
-
-
-def random_rotation(size: int, generator: np.random.Generator) -> Array:
-    """A random R ∈ O(r), (r, r), reflections among them."""
-    return np.linalg.qr(generator.normal(size=(size, size)))[0]
-
-
-def bijection(first: Array, second: Array, features: tuple[Array, Array] | None = None) -> Bijection | None:
-    """A bijection that keeps all inner products (n, n, d, d) and the features (n,) of the points; None if none does."""
-    candidates = _bijections(len(first))
-    if features is not None:
-        candidates = candidates[(features[1][candidates] == features[0]).all(-1)]
-    for u, v in sorted(np.ndindex(len(first), len(first)), key=lambda pair: (pair[0] != pair[1], max(pair))):
-        image = second[candidates[:, u], candidates[:, v]]
-        candidates = candidates[(np.abs(image - first[u, v]) < CLOSE).all((-1, -2))]
-    return candidates[0] if len(candidates) else None
-
-
-def smallest_difference(first: Array, second: Array) -> float:
-    """Min over all bijections of the largest difference of an inner product: 0 where the sets are equal up to O(r)."""
-    candidates = _bijections(len(first))
-    images = second[candidates[:, :, None], candidates[:, None, :]]
-    return float(np.abs(images - first).reshape(len(candidates), -1).max(-1, initial=0.0).min())
-
-
-@functools.cache
-def _bijections(n: int) -> Bijection:
-    return np.array(list(itertools.permutations(range(n))), dtype=np.int64).reshape(math.factorial(n), n)
-
-
-def invariants(products: Array) -> Array:
-    """(B, n, n, d, d) → (B, p): numbers that no bijection and no R changes, and that rounding changes by as little.
-
-    Sorted spectra of the inner products of each two channels and of their squares, sorted squared lengths, sorted sums
-    over the other points of powers of inner products. Sorting numbers is safe under rounding; sorting rows is not.
-    """
-    channels = products.shape[-1]
-    upper = [products[..., a, b] for a in range(channels) for b in range(a, channels)]
-    parts = []
-    for gram in upper:
-        symmetric = (gram + gram.mT) / 2
-        parts += [np.linalg.eigvalsh(symmetric), np.linalg.eigvalsh(symmetric**2)]
-        parts += [np.sort(np.diagonal(gram, axis1=-2, axis2=-1))]
-        parts += [np.sort((gram**power).sum(-1)) for power in (1, 2, 3)]
-    return np.concatenate(parts, axis=-1)
-
-
-@dataclass(frozen=True)
-class Census:
-    """All pairs of point sets with equally many points in equally many dimensions."""
-
-    pairs: int
-    searched: int  # pairs that the invariants left open, decided by every bijection
-    equal: tuple[tuple[int, int], ...]  # pairs that are equal up to O(r)
-    smallest_gap: float  # smallest of the largest differences of an invariant, over pairs told apart by them
-    smallest_searched: float  # smallest difference of inner products under the best bijection, over pairs searched
-
-    @property
-    def gaps(self) -> str:
-        """How clear the decisions were."""
-        searched = f", {self.searched} by every bijection" if self.searched else ""
-        if self.searched and not self.equal:
-            searched += f" (inner products then differ by {self.smallest_searched:.3g} or more)"
-        return (
-            f"{self.pairs - self.searched:,} by invariants (which differ by {self.smallest_gap:.2g} or more){searched}"
-        )
-
-    def counted(self) -> dict[str, float | int]:
-        """For :class:`~pointset.paper.theorems.statement.Finding`."""
-        return {
-            "pairs_of_one_size_and_rank": self.pairs,
-            "pairs_searched": self.searched,
-            "equal_pairs": len(self.equal),
-            "smallest_gap": self.smallest_gap,
-        }
-
-
-def census(point_sets: list[Array]) -> Census:
-    """Decide for all pairs of point sets (n, r, d), n and r their own, whether they are equal up to O(r)."""
-    groups: dict[tuple[int, int], list[int]] = {}
-    for index, points in enumerate(point_sets):
-        groups.setdefault(points.shape[:2], []).append(index)
-    total, gap, searched_gap = 0, np.inf, np.inf
-    open_pairs, equal = 0, []
-    for members in groups.values():
-        products = np.stack([inner_products(point_sets[index]) for index in members])
-        numbers = invariants(products)
-        total += len(members) * (len(members) - 1) // 2
-        for row in range(len(members) - 1):
-            difference = np.abs(numbers[row + 1 :] - numbers[row]).max(-1, initial=0.0)
-            gap = min(gap, float(difference[difference >= CLOSE].min(initial=np.inf)))
-            for other in row + 1 + np.flatnonzero(difference < CLOSE):
-                open_pairs += 1
-                smallest = smallest_difference(products[row], products[other])
-                searched_gap = min(searched_gap, smallest)
-                if smallest < CLOSE:
-                    equal.append((members[row], members[other]))
-    return Census(total, open_pairs, tuple(sorted(equal)), gap, searched_gap)
-
-
-_ROUNDING = 1e-9  # what two decompositions of one matrix may differ by, where true differences are above 0.01
-Decomposition = Callable[[Matrix, np.random.Generator], Matrix]  # L (n, n) → Q (n, r)
-
-
-def by_eigenvectors(L: Matrix, generator: np.random.Generator) -> Matrix:
+def by_eigenvectors(L: Floats, generator: np.random.Generator) -> Floats:
     """Q = U diag(√Λ), as Section 2 does."""
     eigenvalues, eigenvectors = np.linalg.eigh(L)
     kept = eigenvalues > 1e-10 * max(1.0, float(eigenvalues.max(initial=0.0)))
     return np.asarray(eigenvectors[:, kept] * np.sqrt(eigenvalues[kept]))
 
 
-def by_cholesky(L: Matrix, generator: np.random.Generator) -> Matrix:
+def by_cholesky(L: Floats, generator: np.random.Generator) -> Floats:
     """Q from a pivoted Cholesky decomposition (LAPACK pstrf) of the rows in random order, without eigenvectors."""
     if not len(L):
         return np.zeros((0, 0))
@@ -160,14 +48,14 @@ def by_cholesky(L: Matrix, generator: np.random.Generator) -> Matrix:
     return Q
 
 
-def transformation(Q1: Matrix, Q2: Matrix) -> tuple[float, float]:
+def transformation(Q1: Floats, Q2: Floats) -> tuple[float, float]:
     """R = pinv(Q2) Q1, the only candidate: how far Q1 is from Q2 R, and R Rᵀ from I."""
     R = np.linalg.pinv(Q2) @ Q1
     rest = np.abs(Q1 - Q2 @ R).max(initial=0.0)
     return float(rest), float(np.abs(R @ R.T - np.eye(R.shape[0])).max(initial=0.0))
 
 
-def semidefinite_matrices(max_nodes: int, generator: np.random.Generator) -> list[Matrix]:
+def semidefinite_matrices(max_nodes: int, generator: np.random.Generator) -> list[Floats]:
     """D + A of all small graphs and of random weighted ones, and random matrices BBᵀ of every rank."""
     graphs = [*small_adjacencies(max_nodes), *(random_weighted(n, 0.3, generator) for n in range(8, 24))]
     products = [generator.normal(size=(n, r)) for n in (5, 12, 20) for r in range(1, n + 1)]
@@ -178,7 +66,7 @@ def proposition_2_3(
     max_nodes: int = 7, first: Decomposition = by_eigenvectors, second: Decomposition = by_cholesky
 ) -> Finding:
     """Both directions, and that two different matrices never have an R."""
-    generator = np.random.default_rng(23)
+    generator, rotations = np.random.default_rng(23), torch.Generator().manual_seed(23)
     matrices = semidefinite_matrices(max_nodes, generator)
     reach = orthogonal = converse = 0.0
     for L in matrices:
@@ -187,7 +75,7 @@ def proposition_2_3(
             return holds_if(False, f"Two decompositions of a matrix have the ranks {Q1.shape[1]} and {Q2.shape[1]}.")
         rest, off = transformation(Q1, Q2)
         reach, orthogonal = max(reach, rest), max(orthogonal, off)
-        turned = Q2 @ random_rotation(Q2.shape[1], generator)
+        turned = Q2 @ random_rotation(Q2.shape[1], rotations).numpy()
         converse = max(converse, float(np.abs(turned @ turned.T - L).max(initial=0.0)))
     pairs, nearest = different_matrices(max_nodes)
     evidence = (
@@ -206,13 +94,13 @@ def proposition_2_3(
 
 def different_matrices(max_nodes: int) -> tuple[int, float]:
     """Pairs of different D + A with equal n and r, and the smallest of max(|Q₁ − Q₂R|, |RRᵀ − I|) over them."""
-    groups: dict[tuple[int, int], list[Matrix]] = {}
+    groups: dict[tuple[int, int], list[Floats]] = {}
     for points in to_points_many(small_adjacencies(max_nodes), matrix="augmented", workers=1, progress=False):
         Q = points.coordinates().numpy()
         groups.setdefault((Q.shape[0], Q.shape[1]), []).append(Q)
     pairs, nearest = 0, np.inf
-    for (_, rank), members in groups.items():
-        stack = np.stack(members)
+    for (_, rank), of_one_shape in groups.items():
+        stack = np.stack(of_one_shape)
         for row, Q2 in enumerate(stack[:-1]):
             Q1 = stack[row + 1 :]  # (B, n, r)
             R = np.linalg.pinv(Q2) @ Q1
@@ -246,11 +134,11 @@ def appendix_a_2(max_nodes: int = 7, negative: bool = False) -> Finding:
     )  # fmt: skip
 
 
-def _augmented(A: Matrix) -> Matrix:
+def _augmented(A: Floats) -> Floats:
     return np.asarray(np.diag(A.sum(-1)) + A)
 
 
-def _incidence(A: Matrix) -> Matrix:
+def _incidence(A: Floats) -> Floats:
     """(n, m): 1 where a node is an end of an edge."""
     ends = np.argwhere(np.triu(A))
     B = np.zeros((len(A), len(ends)))
@@ -259,20 +147,132 @@ def _incidence(A: Matrix) -> Matrix:
     return B
 
 
-def _lowest_eigenvalue(A: Matrix) -> float:
+def _lowest_eigenvalue(A: Floats) -> float:
     eigenvalues = np.linalg.eigvalsh(_augmented(A))
     return float(eigenvalues.min(initial=0.0) / np.abs(eigenvalues).max(initial=1e-300))
 
 
-def _identity_error(A: Matrix, generator: np.random.Generator) -> float:
+def _identity_error(A: Floats, generator: np.random.Generator) -> float:
     x = generator.normal(size=len(A))
     square = 0.5 * float((A * np.add.outer(x, x) ** 2).sum())
     return abs(float(x @ _augmented(A) @ x) - square) / (1 + abs(square))
 
 
-def _random_signs(size: int, generator: np.random.Generator) -> Matrix:
+def _random_signs(size: int, generator: np.random.Generator) -> Floats:
     signs = np.triu(generator.choice([-1.0, 1.0], size=(size, size)))
     return np.asarray(signs + np.triu(signs, 1).T)
+
+
+def inner_products(points: Floats) -> Floats:
+    """(n, r, d) → (n, n, d, d): ⟨q_u^a, q_v^b⟩ for all points and channels."""
+    products: Floats = np.einsum("ura,vrb->uvab", points, points)
+    return products
+
+
+def rotation(first: Floats, second: Floats) -> tuple[Floats, float]:
+    """R ∈ O(r) that brings the points (n, r, d) nearest to ``second`` in order (Procrustes), and the largest rest."""
+    left, _, right = np.linalg.svd(np.einsum("vsa,vra->sr", second, first))
+    R = left @ right
+    return R, float(np.abs(np.einsum("sr,vra->vsa", R, first) - second).max(initial=0.0))
+
+
+def bijection(first: Floats, second: Floats, features: tuple[Floats, Floats] | None = None) -> Integers | None:
+    """π, [v] the point of the second set that point v of the first becomes; None if none keeps what there is to keep.
+
+    Args:
+        first: inner products of the first set, (n, n, d, d).
+        second: of the second.
+        features: of the points of both, (n,).
+    """
+    candidates = _bijections(len(first))
+    if features is not None:
+        candidates = candidates[(features[1][candidates] == features[0]).all(-1)]
+    for u, v in sorted(np.ndindex(len(first), len(first)), key=lambda pair: (pair[0] != pair[1], max(pair))):
+        image = second[candidates[:, u], candidates[:, v]]
+        candidates = candidates[(np.abs(image - first[u, v]) < CLOSE).all((-1, -2))]
+    return candidates[0] if len(candidates) else None
+
+
+def smallest_difference(first: Floats, second: Floats) -> float:
+    """Min over all bijections of the largest difference of an inner product: 0 where the sets are equal up to O(r)."""
+    candidates = _bijections(len(first))
+    images = second[candidates[:, :, None], candidates[:, None, :]]
+    return float(np.abs(images - first).reshape(len(candidates), -1).max(-1, initial=0.0).min())
+
+
+@functools.cache
+def _bijections(n: int) -> Integers:
+    return np.array(list(itertools.permutations(range(n))), dtype=np.int64).reshape(math.factorial(n), n)
+
+
+def invariants(products: Floats) -> Floats:
+    """(B, n, n, d, d) → (B, p): numbers that no bijection and no R changes, and that rounding changes by as little.
+
+    Sorted spectra of the inner products of each two channels and of their squares, sorted squared lengths, sorted sums
+    over the other points of powers of inner products. Sorting numbers is safe under rounding; sorting rows is not.
+    """
+    channels = products.shape[-1]
+    upper = [products[..., a, b] for a in range(channels) for b in range(a, channels)]
+    parts = []
+    for gram in upper:
+        symmetric = (gram + gram.mT) / 2
+        parts += [np.linalg.eigvalsh(symmetric), np.linalg.eigvalsh(symmetric**2)]
+        parts += [np.sort(np.diagonal(gram, axis1=-2, axis2=-1))]
+        parts += [np.sort((gram**power).sum(-1)) for power in (1, 2, 3)]
+    return np.concatenate(parts, axis=-1)
+
+
+@dataclass(frozen=True)
+class Census:
+    """All pairs of point sets with equally many points in equally many dimensions."""
+
+    pairs: int
+    searched: int  # pairs that the invariants left open, decided by every bijection
+    equal: tuple[tuple[int, int], ...]  # pairs that are equal up to O(r)
+    smallest_gap: float  # smallest of the largest differences of an invariant, over pairs distinguished by them
+    smallest_searched: float  # smallest difference of inner products under the best bijection, over pairs searched
+
+    @property
+    def gaps(self) -> str:
+        """How clear the decisions were."""
+        searched = f", {self.searched} by every bijection" if self.searched else ""
+        if self.searched and not self.equal:
+            searched += f" (inner products then differ by {self.smallest_searched:.3g} or more)"
+        return (
+            f"{self.pairs - self.searched:,} by invariants (which differ by {self.smallest_gap:.2g} or more){searched}"
+        )
+
+    def counted(self) -> dict[str, float | int]:
+        """For the numbers of a finding."""
+        return {
+            "pairs_of_one_size_and_rank": self.pairs,
+            "pairs_searched": self.searched,
+            "equal_pairs": len(self.equal),
+            "smallest_gap": self.smallest_gap,
+        }
+
+
+def census(point_sets: list[Floats]) -> Census:
+    """Decide for all pairs of point sets (n, r, d), n and r their own, whether they are equal up to O(r)."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, points in enumerate(point_sets):
+        groups.setdefault(points.shape[:2], []).append(index)
+    total, gap, searched_gap = 0, np.inf, np.inf
+    open_pairs, equal = 0, []
+    for indices in groups.values():
+        products = np.stack([inner_products(point_sets[index]) for index in indices])
+        numbers = invariants(products)
+        total += len(indices) * (len(indices) - 1) // 2
+        for row in range(len(indices) - 1):
+            difference = np.abs(numbers[row + 1 :] - numbers[row]).max(-1, initial=0.0)
+            gap = min(gap, float(difference[difference >= CLOSE].min(initial=np.inf)))
+            for other in row + 1 + np.flatnonzero(difference < CLOSE):
+                open_pairs += 1
+                smallest = smallest_difference(products[row], products[other])
+                searched_gap = min(searched_gap, smallest)
+                if smallest < CLOSE:
+                    equal.append((indices[row], indices[other]))
+    return Census(total, open_pairs, tuple(sorted(equal)), gap, searched_gap)
 
 
 STATEMENTS: tuple[Statement, ...] = (

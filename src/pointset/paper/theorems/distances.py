@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from pointset.paper.families import cycle
-from pointset.paper.refinement import flat, refine_nodes
-from pointset.paper.theorems.folklore import two_halves
-from pointset.paper.theorems.random_models import SAME, difference, distances, gin
-from pointset.paper.theorems.random_models import distances as true_distances
-from pointset.paper.theorems.statement import (
-    Finding,
-    Matrix,
-    Statement,
-    described,
-    holds_if,
-    small_adjacencies,
-    small_graphs,
-)
+from pointset.arrays import Floats
+from pointset.paper.theorems.small_graphs import described, distances, small_adjacencies, small_graphs
+from pointset.paper.theorems.statement import Finding, Statement, holds_if
 from pointset.points import encodings
 from pointset.points.convert import to_points, to_points_many
 from pointset.points.point_set import PointSet
 
-Array = NDArray[np.float64]
-
 _POSITIVE = 1e-6  # more than rounding on graphs this small, where true entries are whole numbers or above 0.01
 
 
-def products(points: PointSet, largest: int) -> Array:
+def products(points: PointSet, largest: int) -> Floats:
     """⟨Q(A, f_0)_i, Q(A, f_k)_j⟩ for k = 0 … K, (K + 1, n, n), from U and U diag(Λ^k), non-zero eigenvalues only."""
     powers = points.eigenvalues.unsqueeze(-1) ** torch.arange(largest + 1)  # (r, K + 1); λ⁰ = 1
     return torch.einsum("ir,jrk->kij", points.eigenvectors, points.parameterized_coordinates(lambda _: powers)).numpy()
 
 
-def first_positive(walks: Array, start: int, positive: float = _POSITIVE) -> Array:
+def first_positive(walks: Floats, start: int, positive: float = _POSITIVE) -> Floats:
     """argmin_k {k ≥ start | product > 0}, (n, n); infinite where there is none."""
     above = walks[start:] > positive
     if not len(above):
@@ -51,9 +36,9 @@ def first_positive(walks: Array, start: int, positive: float = _POSITIVE) -> Arr
 class Trial:
     """One graph: its distances, and the inner products for k = 0 … K."""
 
-    adjacency: Matrix
-    distances: Array  # (n, n)
-    products: Array  # (K + 1, n, n)
+    adjacency: Floats
+    distances: Floats  # (n, n)
+    products: Floats  # (K + 1, n, n)
     power_error: float  # largest difference from A^k in whole numbers, k = 1 … K
 
 
@@ -63,12 +48,12 @@ def trials(max_nodes: int, matrix: str) -> list[Trial]:
     adjacencies = small_adjacencies(max_nodes)
     many = to_points_many(adjacencies, matrix=matrix, workers=1, progress=False)
     for graph, A, points in zip(small_graphs(max_nodes), adjacencies, many, strict=True):
-        distances = true_distances(graph)
-        K = int(distances[np.isfinite(distances)].max(initial=0))
+        spd = distances(graph)
+        K = int(spd[np.isfinite(spd)].max(initial=0))
         walks = products(points, K)
         whole = A.astype(np.int64)
         errors = [np.abs(walks[k] - np.linalg.matrix_power(whole, k)).max(initial=0.0) for k in range(1, K + 1)]
-        result.append(Trial(A, distances, walks, float(max(errors, default=0.0))))
+        result.append(Trial(A, spd, walks, float(max(errors, default=0.0))))
     return result
 
 
@@ -97,8 +82,8 @@ def collisions(trial: Trial) -> tuple[int, int]:
     n = len(trial.adjacency)
     vectors = trial.products.reshape(len(trial.products), n * n)
     equal = (np.abs(vectors[:, :, None] - vectors[:, None, :]) < _POSITIVE).all(0)
-    distances = trial.distances.reshape(-1)
-    clash = np.triu(equal & (distances[:, None] != distances[None, :]))
+    spd = trial.distances.reshape(-1)
+    clash = np.triu(equal & (spd[:, None] != spd[None, :]))
     itself = np.eye(n, dtype=bool).reshape(-1)
     with_itself = int(clash[itself[:, None] | itself[None, :]].sum())
     return with_itself, int(clash.sum()) - with_itself
@@ -163,7 +148,7 @@ def arbitrarily_large(nodes: int = 300) -> Finding:
     path, lollipop = nx.path_graph(nodes), nx.lollipop_graph(10, nodes - 10)
     wrong, pairs, longest = 0, 0, 0.0
     for graph in (path, lollipop):
-        expected = true_distances(graph)
+        expected = distances(graph)
         wrong += int((encodings.shortest_path(graph).numpy() != expected).sum())
         pairs, longest = pairs + expected.size, max(longest, float(expected.max()))
     on_paths = literal_reach([nx.path_graph(n) for n in range(2, 101)])
@@ -186,7 +171,7 @@ def literal_reach(graphs: list[nx.Graph[int]]) -> int:
     """Diameter of the last graph, in this order, before literal powers in float64 first get a distance wrong."""
     reach = 0
     for graph in graphs:
-        expected = true_distances(graph)
+        expected = distances(graph)
         walks = products(to_points(graph, matrix="adjacency"), int(expected.max()))
         different = ~np.eye(len(expected), dtype=bool)
         # entries are whole numbers, so ½ is the threshold that rounding passes last
@@ -211,65 +196,5 @@ STATEMENTS: tuple[Statement, ...] = (
         "Section 5.1, arbitrarily large distances",
         "PSRD coordinates capture arbitrarily large shortest path distances through inner products in one step.",
         arbitrarily_large,
-    ),
-)
-
-
-# Message passing and distances: Theorem 5.3 and Lemma A.3.
-
-
-SIZES = range(6, 21)  # below 6 one of the halves is no cycle
-
-
-def theorem_5_3(sizes: range = SIZES, second: Callable[[int], nx.Graph[int]] = two_halves) -> Finding:
-    """1-WL and a GIN with random weights take H_l and G_l for one; their distances differ."""
-    taken, other_distances, furthest = [], [], 0.0
-    for size in sizes:
-        one, two = cycle(size), second(size)
-        if refine_nodes([one, two]).same(0, 1):
-            taken.append(size)
-        if not np.array_equal(np.sort(distances(one), axis=None), np.sort(distances(two), axis=None)):
-            other_distances.append(size)
-        furthest = max(furthest, *difference(gin(5), one, two).apart)
-    pairs = [size for size in taken if size in other_distances]
-    evidence = (
-        f"One cycle of l nodes and two of l/2 (rounded down and up), l = {sizes.start} … {sizes.stop - 1}: 1-WL, run "
-        f"until stable, cannot tell {len(taken)} of {len(sizes)} pairs apart; GIN (PyG, 5 layers, random weights, "
-        f"float64) differs by at most {furthest:.1g}; the multisets of distances differ in {len(other_distances)}."
-    )
-    return holds_if(
-        bool(pairs) and furthest < SAME, evidence,
-        pairs=len(pairs), largest_difference_of_gin=furthest, smallest_nodes=min(pairs, default=0),
-    )  # fmt: skip
-
-
-def lemma_a_3(
-    sizes: range = SIZES, second: Callable[[int], nx.Graph[int]] = two_halves, most_rounds: int = 6
-) -> Finding:
-    """All nodes of all H_l and G_l have one colour after any number of rounds."""
-    graphs = [graph for size in sizes for graph in (cycle(size), second(size))]
-    colours = [len(np.unique(flat(refine_nodes(graphs, rounds).colours))) for rounds in range(most_rounds + 1)]
-    stable = refine_nodes(graphs)
-    evidence = (
-        f"The {sum(map(len, graphs))} nodes of H_l and G_l, l = {sizes.start} … {sizes.stop - 1}, have {max(colours)} "
-        f"colour in k = 0 … {most_rounds} rounds of 1-WL, and no class splits after round {stable.rounds}: so for all "
-        "k. l is 6 or more, as smaller halves are no cycles."
-    )
-    return holds_if(
-        max(colours) == 1 and stable.rounds == 0, evidence, nodes=sum(map(len, graphs)), colours=max(colours)
-    )
-
-
-MESSAGE_PASSING_STATEMENTS: tuple[Statement, ...] = (
-    Statement(
-        "Theorem 5.3",
-        "There are two graphs that message passing cannot tell apart, though their sets of distances differ.",
-        theorem_5_3,
-    ),
-    Statement(
-        "Lemma A.3",
-        "All nodes of H_l, one cycle of l nodes, and G_l, two of l/2, have the same representation in an MPNN with any "
-        "number of layers.",
-        lemma_a_3,
     ),
 )

@@ -28,7 +28,7 @@ class Features(NamedTuple):
     vectors: Tensor  # v (B, n, r, b)
 
 
-class Outcome(NamedTuple):
+class LayerOutput(NamedTuple):
     """What a layer computes."""
 
     attention: Tensor  # Y (B, n, n, a' + b')
@@ -62,7 +62,7 @@ class ExactLayer:
     W5: Tensor  # (2b', b'')
     gate_after: bool = True
 
-    def __call__(self, features: Features) -> Outcome:
+    def __call__(self, features: Features) -> LayerOutput:
         s, v = features
         own = ((v @ self.W1) * (v @ self.W2)).sum(-2)
         mixed_s = self.mlp1(torch.cat([s, own], -1))
@@ -78,16 +78,16 @@ class ExactLayer:
         sums_s = torch.einsum("...ijc,...jc->...ic", attention[..., :channels], mixed_s)
         sums_v = torch.einsum("...ijc,...jrc->...irc", attention[..., channels:], mixed_v)
         scalars = self.mlp4(torch.cat([mixed_s, sums_s], -1))
-        return Outcome(attention, Features(scalars, torch.cat([mixed_v, sums_v], -1) @ self.W5))
+        return LayerOutput(attention, Features(scalars, torch.cat([mixed_v, sums_v], -1) @ self.W5))
 
 
-def run_layers(layers: Sequence[ExactLayer], features: Features) -> list[Outcome]:
+def run_layers(layers: Sequence[ExactLayer], features: Features) -> list[LayerOutput]:
     """What every layer computes, one after the other."""
-    outcomes = []
+    outputs = []
     for layer in layers:
-        outcomes.append(layer(features))
-        features = outcomes[-1].features
-    return outcomes
+        outputs.append(layer(features))
+        features = outputs[-1].features
+    return outputs
 
 
 def first_features(points: Sequence[PointSet], powers: Sequence[int]) -> Features:
@@ -98,12 +98,6 @@ def first_features(points: Sequence[PointSet], powers: Sequence[int]) -> Feature
     return Features(U.new_ones(*U.shape[:2], 1), U.unsqueeze(-1) * functions.unsqueeze(-3))
 
 
-# Polynomials in named quantities, written as the paper writes its formulas: ``"A3 + A - i.d2*A - j.d2*A"``.
-#
-# They stand for the MLPs of explicit constructions: an MLP comes as near as one likes to a polynomial on every bounded
-# set, and rounding whole numbers takes the rest away.
-
-
 Terms = tuple[tuple[float, tuple[str, ...]], ...]  # (factor, names multiplied)
 
 _NAME = r"[A-Za-z_][\w.]*"
@@ -111,7 +105,7 @@ _TERM = re.compile(rf"(-?)\s*(\d+(?:\.\d+)?)?\s*({_NAME}(?:\*{_NAME})*)?")
 
 
 def terms(formula: str) -> Terms:
-    """``"2 A*B - 0.5"`` → ((2, ("A", "B")), (-0.5, ())); the empty formula is 0."""
+    """A polynomial as the paper writes it: ``"2 A*B - 0.5"`` → ((2, ("A", "B")), (-0.5, ())); the empty one is 0."""
     found = []
     for text in formula.replace("-", "+-").split("+"):
         if not text.strip():
@@ -126,7 +120,11 @@ def terms(formula: str) -> Terms:
 
 @dataclass(frozen=True)
 class Polynomials:
-    """A function (…, number of inputs) → (…, number of formulas)."""
+    """A function (…, number of inputs) → (…, number of formulas), which stands for an MLP of an explicit construction.
+
+    An MLP comes as near as one likes to a polynomial on every bounded set, and rounding to whole numbers does the
+    rest.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[Terms, ...]
@@ -161,15 +159,12 @@ def linear(rows: Sequence[str], columns: Sequence[str | None]) -> Tensor:
     return matrix
 
 
-# A layer written down by names, and the weights of :class:`ExactLayer` that it stands for.
-
-
 ONE = "one"  # the scalar that every point has from the start
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """Formulas are those of :mod:`polynomials`.
+    """A layer written down by names and formulas (:func:`terms`), which :func:`compiled` turns into weights.
 
     In formulas of pairs a product's name is its value at i, j, and ``i.x``, ``j.x`` is the scalar x of either end. In
     formulas of points a product's name is its value at i, i, and ``sum.x`` the sum named x.

@@ -1,4 +1,6 @@
-"""Theorem 3.1: two graphs are isomorphic if and only if their point sets are equal up to O(r)."""
+"""Isomorphic graphs have point sets that are equal up to O(r), and only they: Theorem 3.1 for SRD coordinates,
+Theorem 3.3 for parameterized coordinates U diag(f(Λ)).
+"""
 
 from __future__ import annotations
 
@@ -11,29 +13,104 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Floats
 from pointset.encoders.coordinates import LearnedDeepSet, signed_root
 from pointset.errors import MatrixError
-from pointset.paper.theorems.decomposition import Array, bijection, census, inner_products, rotation
-from pointset.paper.theorems.statement import (
-    Finding,
-    Matrix,
-    Statement,
+from pointset.paper.theorems.decomposition import bijection, census, inner_products, rotation
+from pointset.paper.theorems.small_graphs import (
     adjacency_of,
     described,
-    holds_if,
     random_weighted,
     relabelled,
     small_adjacencies,
     small_graphs,
 )
+from pointset.paper.theorems.statement import Finding, Statement, holds_if
 from pointset.points.convert import to_points_many
 from pointset.points.matrices import MATRICES
 
-# Theorem 3.3: isomorphism and parameterized coordinates U diag(f(Λ)).
-
-
 ROUNDING = 1e-9  # points of relabelled graphs agree to about 1e-14
 EigenvalueFunction = Callable[[Tensor], Tensor]  # (B, r) → (B, r, d)
+Conversion = Callable[[Sequence[Floats]], list[Floats]]  # graphs → points (n, r, d)
+
+
+def parameterized_points(graphs: Sequence[Floats], matrix: str, f: EigenvalueFunction) -> list[Floats]:
+    """PSRD coordinates U diag(f(Λ)) of every graph, (n, r, d) each; f is called once for each rank."""
+    many = list(to_points_many(graphs, matrix=matrix, workers=1, progress=False))
+    values: dict[int, Tensor] = {}
+    for rank in {points.rank for points in many}:
+        alike = [index for index, points in enumerate(many) if points.rank == rank]
+        values |= zip(alike, f(torch.stack([many[index].eigenvalues for index in alike])), strict=True)
+    return [points.parameterized_coordinates(lambda _, own=values[index]: own).numpy()  # type: ignore[misc]
+            for index, points in enumerate(many)]  # fmt: skip
+
+
+def srd_points(graphs: Sequence[Floats]) -> list[Floats]:
+    """SRD coordinates of D + A, (n, r, 1)."""
+    return parameterized_points(graphs, "augmented", lambda eigenvalues: eigenvalues.sqrt().unsqueeze(-1))
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What became of relabelled copies with features, and of copies whose features were dealt out anew."""
+
+    found: int  # copies whose points were found equal up to some R ∈ O(r), features included
+    largest_error: float  # |RQ_v − Q'_π(v)|, R by least squares
+    changed: int  # graphs with other features that are not isomorphic any more
+    right: int  # graphs with other features on which points and networkx agree
+
+
+def relabelled_copies(adjacencies: Sequence[Floats], convert: Conversion, seed: int = 31) -> Copies:
+    """Give random node features, relabel, and look for R and a bijection that sees points and features only."""
+    generator = np.random.default_rng(seed)
+    orders = [generator.permutation(len(A)) for A in adjacencies]
+    copies = [relabelled(A, order) for A, order in zip(adjacencies, orders, strict=True)]
+    found = changed = right = 0
+    largest = 0.0
+    for A, order, first, second in zip(adjacencies, orders, convert(adjacencies), convert(copies), strict=True):
+        X = generator.integers(0, 3, size=len(A)).astype(np.float64)
+        copied = np.empty_like(X)
+        copied[order] = X
+        products = inner_products(first), inner_products(second)
+        where = bijection(*products, (X, copied))
+        if where is not None:
+            found += 1
+            largest = max(largest, rotation(first, second[where])[1])
+        dealt = generator.permutation(X)
+        same = _isomorphic(A, X, relabelled(A, order), dealt)
+        changed += not same
+        right += (bijection(*products, (X, dealt)) is not None) == same
+    return Copies(found, largest, changed, right)
+
+
+def theorem_3_1(max_nodes: int = 7, convert: Conversion = srd_points) -> Finding:
+    """All graphs with up to ``max_nodes`` nodes, both directions."""
+    graphs = small_adjacencies(max_nodes)
+    copies = relabelled_copies(graphs, convert)
+    pairs = census(convert(graphs))
+    sizes = np.bincount([len(A) for A in graphs])
+    of_one_size = int((sizes * (sizes - 1) // 2).sum())
+    evidence = (
+        f"All {len(graphs):,} graphs with 0 to {max_nodes} nodes. Relabelled copies with node features: an R ∈ O(r) "
+        f"makes the point sets equal for {copies.found:,}, to {copies.largest_error:.1e}; with features dealt out "
+        f"anew ({copies.changed:,} are then not isomorphic) points and networkx disagree on "
+        f"{len(graphs) - copies.right}. Non-isomorphic graphs: of {of_one_size:,} pairs of the same size "
+        f"{pairs.pairs:,} have the same rank, and {len(pairs.equal)} of these have equal point sets. Distinguished "
+        f"by coordinates alone: {pairs.gaps}."
+    )
+    return holds_if(
+        copies.found == len(graphs) == copies.right and copies.largest_error < ROUNDING and not pairs.equal,
+        evidence, graphs=len(graphs), copies_found_equal=copies.found, largest_error=copies.largest_error,
+        pairs_of_one_size=of_one_size, **pairs.counted(),
+    )  # fmt: skip
+
+
+def _isomorphic(A: Floats, X: Floats, other: Floats, other_X: Floats) -> bool:
+    """Definition 2.1, by networkx."""
+    first, second = nx.from_numpy_array(A), nx.from_numpy_array(other)
+    for graph, features in ((first, X), (second, other_X)):
+        nx.set_node_attributes(graph, dict(enumerate(features.tolist())), "x")
+    return nx.is_isomorphic(first, second, node_match=lambda a, b: a["x"] == b["x"])
 
 
 def two_channels(eigenvalues: Tensor) -> Tensor:
@@ -50,17 +127,6 @@ def two_channels_as_printed(eigenvalues: Tensor) -> Tensor:
 def one_channel(eigenvalues: Tensor) -> Tensor:
     """exp(λ/2): one channel whose inner products U diag(exp Λ) Uᵀ still determine Λ and U, signs included."""
     return (eigenvalues / 2).exp().unsqueeze(-1)
-
-
-def parameterized_points(graphs: Sequence[Matrix], matrix: str, f: EigenvalueFunction) -> list[Array]:
-    """PSRD coordinates U diag(f(Λ)) of every graph, (n, r, d) each; f is called once for each rank."""
-    many = list(to_points_many(graphs, matrix=matrix, workers=1, progress=False))
-    values: dict[int, Tensor] = {}
-    for rank in {points.rank for points in many}:
-        members = [index for index, points in enumerate(many) if points.rank == rank]
-        values |= zip(members, f(torch.stack([many[index].eigenvalues for index in members])), strict=True)
-    return [points.parameterized_coordinates(lambda _, own=values[index]: own).numpy()  # type: ignore[misc]
-            for index, points in enumerate(many)]  # fmt: skip
 
 
 @functools.cache
@@ -177,7 +243,12 @@ def _described(graph: nx.Graph[int]) -> str:
     return f"{described(adjacency_of(graph))} ({parts} component{'s' if parts > 1 else ''})"
 
 
-PARAMETERIZED_STATEMENTS: tuple[Statement, ...] = (
+STATEMENTS: tuple[Statement, ...] = (
+    Statement(
+        "Theorem 3.1",
+        "Two graphs are isomorphic if and only if their points (X_v, Q_v), Q the SRD of D + A, are equal up to O(r).",
+        theorem_3_1,
+    ),
     Statement(
         "Theorem 3.3 (1)",
         "For permutation-equivariant f and Z, isomorphic graphs have PSRD points that are equal up to O(r).",
@@ -193,85 +264,4 @@ PARAMETERIZED_STATEMENTS: tuple[Statement, ...] = (
         "f₁ = √|·| and f₂ = sgn(|·|)√|·| make point sets equal up to O(r) for isomorphic graphs only.",
         theorem_3_3_as_printed,
     ),
-)
-
-
-Conversion = Callable[[Sequence[Matrix]], list[Array]]  # graphs → points (n, r, d)
-
-
-def srd_points(graphs: Sequence[Matrix]) -> list[Array]:
-    """SRD coordinates of D + A, (n, r, 1)."""
-    return parameterized_points(graphs, "augmented", lambda eigenvalues: eigenvalues.sqrt().unsqueeze(-1))
-
-
-@dataclass(frozen=True)
-class Copies:
-    """What became of relabelled copies with features, and of copies whose features were dealt out anew."""
-
-    found: int  # copies whose points were found equal up to some R ∈ O(r), features included
-    largest_error: float  # |RQ_v − Q'_π(v)|, R by least squares
-    changed: int  # graphs with other features that are not isomorphic any more
-    right: int  # graphs with other features on which points and networkx agree
-
-
-def relabelled_copies(adjacencies: Sequence[Matrix], convert: Conversion, seed: int = 31) -> Copies:
-    """Give random node features, relabel, and look for R and a bijection that sees points and features only."""
-    generator = np.random.default_rng(seed)
-    orders = [generator.permutation(len(A)) for A in adjacencies]
-    copies = [relabelled(A, order) for A, order in zip(adjacencies, orders, strict=True)]
-    found = changed = right = 0
-    largest = 0.0
-    for A, order, first, second in zip(adjacencies, orders, convert(adjacencies), convert(copies), strict=True):
-        X = generator.integers(0, 3, size=len(A)).astype(np.float64)
-        copied = np.empty_like(X)
-        copied[order] = X
-        products = inner_products(first), inner_products(second)
-        where = bijection(*products, (X, copied))
-        if where is not None:
-            found += 1
-            largest = max(largest, rotation(first, second[where])[1])
-        dealt = generator.permutation(X)
-        same = _isomorphic(A, X, relabelled(A, order), dealt)
-        changed += not same
-        right += (bijection(*products, (X, dealt)) is not None) == same
-    return Copies(found, largest, changed, right)
-
-
-def theorem_3_1(max_nodes: int = 7, convert: Conversion = srd_points) -> Finding:
-    """All graphs with up to ``max_nodes`` nodes, both directions."""
-    graphs = small_adjacencies(max_nodes)
-    copies = relabelled_copies(graphs, convert)
-    pairs = census(convert(graphs))
-    sizes = np.bincount([len(A) for A in graphs])
-    of_one_size = int((sizes * (sizes - 1) // 2).sum())
-    evidence = (
-        f"All {len(graphs):,} graphs with 0 to {max_nodes} nodes. Relabelled copies with node features: an R ∈ O(r) "
-        f"makes the point sets equal for {copies.found:,}, to {copies.largest_error:.1e}; with features dealt out "
-        f"anew ({copies.changed:,} are then not isomorphic) points and networkx disagree on "
-        f"{len(graphs) - copies.right}. Non-isomorphic graphs: of {of_one_size:,} pairs of the same size "
-        f"{pairs.pairs:,} have the same rank, and {len(pairs.equal)} of these have equal point sets. Told apart by "
-        f"coordinates alone: {pairs.gaps}."
-    )
-    return holds_if(
-        copies.found == len(graphs) == copies.right and copies.largest_error < ROUNDING and not pairs.equal,
-        evidence, graphs=len(graphs), copies_found_equal=copies.found, largest_error=copies.largest_error,
-        pairs_of_one_size=of_one_size, **pairs.counted(),
-    )  # fmt: skip
-
-
-def _isomorphic(A: Matrix, X: Array, other: Matrix, other_X: Array) -> bool:
-    """Definition 2.1, by networkx."""
-    first, second = nx.from_numpy_array(A), nx.from_numpy_array(other)
-    for graph, features in ((first, X), (second, other_X)):
-        nx.set_node_attributes(graph, dict(enumerate(features.tolist())), "x")
-    return nx.is_isomorphic(first, second, node_match=lambda a, b: a["x"] == b["x"])
-
-
-STATEMENTS: tuple[Statement, ...] = (
-    Statement(
-        "Theorem 3.1",
-        "Two graphs are isomorphic if and only if their points (X_v, Q_v), Q the SRD of D + A, are equal up to O(r).",
-        theorem_3_1,
-    ),
-    *PARAMETERIZED_STATEMENTS,
 )

@@ -1,36 +1,43 @@
-"""Real models with random weights, in float64: what they tell apart, measured against relabelled copies of a graph."""
+"""What other models can distinguish: graph transformers at most, by refinement of colours; and real models with random
+weights, in float64, measured against relabelled copies of a graph.
+
+The bound of a graph transformer is a refinement over all pairs of nodes, which carry labels:
+
+    h_i ← (h_i, {{(R_ij, h_j) : all j}})
+
+A layer attends to all nodes, and what it knows of a pair is R_ij: the adjacency matrix (a vanilla graph transformer;
+with return probabilities as features, GPS), shortest path distances (Graphormer), resistances.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import networkx as nx
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse.csgraph import shortest_path
 from torch import Tensor, nn
 
+from pointset.arrays import Array
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.paper.refinement import Colours, Refinement, like, num_classes, refine, split
-from pointset.paper.theorems.statement import adjacency_of
+from pointset.paper.theorems.small_graphs import (
+    distances,
+    edge_index,
+    return_probabilities,
+    shuffled,
+    whole_adjacency,
+)
 from pointset.points.convert import to_points_many
 from pointset.points.encodings import resistance_distance
 
-# What a graph transformer can tell apart at most: refinement over all pairs of nodes, which carry labels.
-#
-#     h_i ← (h_i, {{(R_ij, h_j) : all j}})
-#
-# A layer attends to all nodes, and what it knows of a pair is R_ij: the adjacency matrix (a vanilla graph transformer;
-# with return probabilities as features, GPS), shortest path distances (Graphormer), resistances.
+NodeModel = Callable[[Sequence["nx.Graph[int]"], int], list[Tensor]]  # graphs, seed of the weights → (n, d) of each
 
-
-Array = NDArray[Any]
-
+SAME, SEPARATED = 1e-11, 1e-8  # relative; rounding is about 1e-15
+SEEDS = (0, 1, 2)
 GAP = 1e-9  # real numbers nearer than this are one label; rounding is 1e-15, different ones here differ by over 1e-4
 
 
@@ -48,10 +55,10 @@ def refine_by_relation(
     if [one.shape for one in relations] != [(len(x), len(x)) for x in starts] or len({x.shape[1] for x in starts}) > 1:
         shapes = [(one.shape, x.shape) for one, x in zip(relations, starts, strict=False)]
         raise SpecError(f"got relations and features of shapes {shapes}; expected (n, n) and (n, c), c one number")
-    labels = numbered(relations)
+    labels = _numbered(relations)
     colours: Colours = [np.zeros(len(x), dtype=np.int64) for x in starts]
     for column in range(starts[0].shape[1] if starts else 0):
-        colours = split(colours, numbered([x[:, column] for x in starts]))
+        colours = split(colours, _numbered([x[:, column] for x in starts]))
 
     def step(now: Colours) -> Colours:
         number: dict[bytes, int] = {}
@@ -61,7 +68,7 @@ def refine_by_relation(
     return refine(colours, step, rounds)
 
 
-def numbered(values: Sequence[Array]) -> Colours:
+def _numbered(values: Sequence[Array]) -> Colours:
     """Numbers 0, 1, … in the order of the values of all arrays, one for values nearer than ``GAP``."""
     every = np.nan_to_num(np.concatenate([one.ravel() for one in values]).astype(np.float64), posinf=-1.0)
     ordered = np.sort(every)
@@ -69,52 +76,23 @@ def numbered(values: Sequence[Array]) -> Colours:
     return like(classes[np.searchsorted(ordered, every)], list(values))
 
 
-def adjacency(graph: nx.Graph[int]) -> Array:
-    """A, (n, n), of whole numbers."""
-    return adjacency_of(graph).astype(np.int64)
-
-
-def distances(graph: nx.Graph[int]) -> Array:
-    """Shortest path distances (n, n); infinite between components."""
-    if not len(graph):
-        return np.zeros((0, 0))
-    return np.asarray(shortest_path(adjacency(graph), unweighted=True))
-
-
-def degrees(graph: nx.Graph[int]) -> Array:
-    """(n, 1)."""
-    return np.asarray(adjacency(graph).sum(1, keepdims=True))
-
-
-def return_probabilities(graph: nx.Graph[int]) -> Array:
-    """RWSE: the diagonals of (D⁻¹A)^k for k = 1 … n, (n, n); longer walks depend on these (Cayley–Hamilton)."""
-    step = adjacency(graph) / np.maximum(degrees(graph), 1)
-    return np.stack([np.linalg.matrix_power(step, k).diagonal() for k in range(1, len(graph) + 1)], axis=1)
-
-
 def graphormer_same(first: nx.Graph[int], second: nx.Graph[int]) -> bool:
     """Whether Graphormer takes two graphs for one at any depth: distances of pairs, degrees of nodes."""
-    pair = (first, second)
-    return refine_by_relation([distances(g) for g in pair], [degrees(g) for g in pair]).same(0, 1)
+    degrees = [whole_adjacency(graph).sum(1, keepdims=True) for graph in (first, second)]
+    return refine_by_relation([distances(first), distances(second)], degrees).same(0, 1)
 
 
 def gps_same(first: nx.Graph[int], second: nx.Graph[int]) -> bool:
     """Whether GPS with RWSE does: message passing along A beside attention to all nodes, from return probabilities."""
     if len(first) != len(second):
         return False
-    pair = (first, second)
-    return refine_by_relation([adjacency(g) for g in pair], [return_probabilities(g) for g in pair]).same(0, 1)
+    features = [return_probabilities(first), return_probabilities(second)]
+    return refine_by_relation([whole_adjacency(first), whole_adjacency(second)], features).same(0, 1)
 
 
 def resistance_same(first: nx.Graph[int], second: nx.Graph[int]) -> bool:
     """Whether refinement by resistances does."""
     return refine_by_relation([resistance_distance(g).numpy() for g in (first, second)]).same(0, 1)
-
-
-NodeModel = Callable[[Sequence["nx.Graph[int]"], int], list[Tensor]]  # graphs, seed of the weights → (n, d) of each
-
-SAME, SEPARATED = 1e-11, 1e-8  # relative; rounding is about 1e-15
-SEEDS = (0, 1, 2)
 
 
 @contextmanager
@@ -183,12 +161,6 @@ def _mlp(dim: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(dim, dim), nn.Tanh(), nn.Linear(dim, dim))
 
 
-def edge_index(graph: nx.Graph[int]) -> Tensor:
-    """(2, 2m): every edge in both directions."""
-    edges = torch.tensor([*graph.edges], dtype=torch.int64).reshape(-1, 2).T
-    return torch.cat([edges, edges.flip(0)], dim=1)
-
-
 @dataclass(frozen=True)
 class Difference:
     """Of two graphs in the mean over their nodes, relative to its largest number."""
@@ -198,17 +170,17 @@ class Difference:
 
     @property
     def separated(self) -> bool:
-        """Every seed tells them apart by far more than rounding."""
+        """Every seed distinguishes them by far more than rounding."""
         return min(self.apart) > SEPARATED and self.copies < SAME
 
     @property
     def same(self) -> bool:
-        """No seed tells them apart."""
+        """No seed distinguishes them."""
         return max(self.apart) < SAME and self.copies < SAME
 
 
 def difference(model: NodeModel, first: nx.Graph[int], second: nx.Graph[int]) -> Difference:
-    """How far a model with random weights takes two graphs apart, for several draws of the weights."""
+    """How far apart a model with random weights puts two graphs, for several draws of the weights."""
     apart, copies = [], 0.0
     for seed in SEEDS:
         graphs = (first, second, shuffled(first, seed), shuffled(second, seed))
@@ -217,11 +189,3 @@ def difference(model: NodeModel, first: nx.Graph[int], second: nx.Graph[int]) ->
         apart.append(float((one - other).abs().max()) / size)
         copies = max(copies, *(float((a - b).abs().max()) / size for a, b in ((one, one_again), (other, other_again))))
     return Difference(tuple(apart), copies)
-
-
-def shuffled(graph: nx.Graph[int], seed: int) -> nx.Graph[int]:
-    """The same graph with its nodes in another order."""
-    order = np.random.default_rng(seed).permutation(len(graph)).tolist()
-    result: nx.Graph[int] = nx.empty_graph(len(graph))
-    result.add_edges_from((order[u], order[v]) for u, v in graph.edges)
-    return result

@@ -1,7 +1,6 @@
 """Appendix D, Table 5: each structural encoding as printed, an inner product of coordinates, against its definition.
 
-The inner products are the table's, to the letter; ``pointset.encodings`` has the forms that hold. (Rows four and five:
-stable_encoding.py, degrees_and_triangles.py.)
+The inner products are the table's, to the letter; ``pointset.encodings`` has the forms that hold.
 """
 
 from __future__ import annotations
@@ -13,32 +12,23 @@ import networkx as nx
 import numpy as np
 import scipy.linalg
 import torch
-from numpy.typing import NDArray
 
-from pointset.paper.theorems.decomposition import random_rotation
-from pointset.paper.theorems.statement import (
-    Finding,
-    Matrix,
-    Statement,
-    described,
-    holds_if,
-    random_weighted,
-    small_adjacencies,
-)
+from pointset.arrays import Floats
+from pointset.paper.theorems.small_graphs import described, random_weighted, small_adjacencies
+from pointset.paper.theorems.statement import Finding, Statement, holds_if
 from pointset.points import encodings
 from pointset.points.convert import to_points
-from pointset.points.point_set import PointSet
+from pointset.testing.symmetry import rotated_in_eigenspaces
 
-# A formula for a structural encoding against its definition, on many graphs.
-
-
-Array = NDArray[np.float64]
-Encoding = Callable[[Matrix], Array]
+Encoding = Callable[[Floats], Floats]  # of an adjacency matrix
+StableForm = Callable[[Floats, Floats], Floats]  # U (n, r), 1_K (r,) → (n, n)
 
 ROUNDING = 1e-9
+_STEPS = (1, 2, 3, 8)
+_TIMES = (0.1, 1.0, 5.0)
 
 
-def trial_graphs(max_nodes: int, *, connected: bool = True, weighted: bool = False) -> list[Matrix]:
+def trial_graphs(max_nodes: int, *, connected: bool = True, weighted: bool = False) -> list[Floats]:
     """All graphs with 2 … ``max_nodes`` nodes (those in one piece), and random ones of 10 to 30 nodes."""
     generator = np.random.default_rng(4)
     drawn = [random_weighted(n, 5 / n, generator) for n in range(10, 31)]
@@ -48,13 +38,13 @@ def trial_graphs(max_nodes: int, *, connected: bool = True, weighted: bool = Fal
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A formula against a definition."""
+class Trial:
+    """A formula against its definition, on many graphs."""
 
     graphs: int
     largest_error: float
     wrong: int  # graphs with an error above rounding
-    smallest_wrong: Matrix | None  # the first of them, in order of size
+    smallest_wrong: Floats | None  # the first of them, in order of size
 
     @property
     def right(self) -> bool:
@@ -62,7 +52,7 @@ class Comparison:
         return not self.wrong and self.largest_error < ROUNDING
 
 
-def compare(form: Encoding, definition: Encoding, graphs: Sequence[Matrix]) -> Comparison:
+def try_formula(form: Encoding, definition: Encoding, graphs: Sequence[Floats]) -> Trial:
     """Largest difference on each graph, relative to the definition's largest entry where that exceeds 1."""
     errors = []
     for A in graphs:
@@ -70,16 +60,16 @@ def compare(form: Encoding, definition: Encoding, graphs: Sequence[Matrix]) -> C
         difference = np.abs(form(A) - expected).max(initial=0.0)
         errors.append(float(difference / max(1.0, float(np.abs(expected).max(initial=0.0)))))
     wrong = [A for A, error in zip(graphs, errors, strict=True) if not error < ROUNDING]
-    return Comparison(len(graphs), max(errors, default=0.0), len(wrong), min(wrong, key=len) if wrong else None)
+    return Trial(len(graphs), max(errors, default=0.0), len(wrong), min(wrong, key=len) if wrong else None)
 
 
-def inner_products(A: Matrix, matrix: str, *functions: Callable[[torch.Tensor], torch.Tensor]) -> Array:
+def inner_products(A: Floats, matrix: str, *functions: Callable[[torch.Tensor], torch.Tensor]) -> Floats:
     """⟨U_i, diag(f(Λ)) U_j⟩ for all pairs and each f, (functions, n, n)."""
     points = to_points(np.array(A), matrix=matrix)
     return np.stack([points.inner_products(f).numpy() for f in functions])
 
 
-def example(found: Comparison, form: Encoding, definition: Encoding, at: tuple[int, int]) -> str:
+def example(found: Trial, form: Encoding, definition: Encoding, at: tuple[int, int]) -> str:
     """The smallest graph where it fails, at two of its nodes: what is printed, what is true."""
     A = found.smallest_wrong
     if A is None:
@@ -88,38 +78,127 @@ def example(found: Comparison, form: Encoding, definition: Encoding, at: tuple[i
     return f" (the smallest: {described(A)}; {place}: {form(A)[at]:.3g} in place of {definition(A)[at]:.3g})"
 
 
-# Table 5, fourth row: the equivariant and stable Laplacian encoding ‖1_K ⊙ (U_i − U_j)‖, and when it is defined.
+def walk_as_printed(A: Floats, steps: Sequence[int] = _STEPS) -> Floats:
+    """√(d_j/d_i)·⟨Û_i, diag(Λ̂^k) Û_j⟩, (steps, n, n)."""
+    degrees = A.sum(-1)
+    powers = [lambda values, k=k: values**k for k in steps]
+    scale: Floats = np.sqrt(degrees[None, :] / degrees[:, None])
+    return scale * inner_products(A, "normalized_adjacency", *powers)
 
 
-StableForm = Callable[[Array, Array], Array]  # U (n, r), 1_K (r,) → (n, n)
+def walk_by_definition(A: Floats, steps: Sequence[int] = _STEPS) -> Floats:
+    """(D⁻¹A)^k."""
+    return np.stack([np.linalg.matrix_power(A / A.sum(-1, keepdims=True), k) for k in steps])
 
 
-def by_definition(U: Array, chosen: Array) -> Array:
+def random_walk(max_nodes: int = 6, form: Encoding = walk_as_printed) -> Finding:
+    """Table 5, first row."""
+    graphs = trial_graphs(max_nodes, weighted=True)
+    found = try_formula(form, walk_by_definition, graphs)
+    start = max(float(np.abs(walk_as_printed(A, [0]) - np.eye(len(A))).max()) for A in graphs)
+    evidence = (
+        f"{found.graphs} connected graphs (all with 2 to {max_nodes} nodes, weighted ones with up to 30), k = 1, 2, "
+        f"3, 8: (D⁻¹A)^k and √(d_j/d_i)⟨Û_i, Λ̂^k Û_j⟩ differ by at most {found.largest_error:.1e}. At k = 0 "
+        f"coordinates of non-zero eigenvalues give a projection, up to {start:.2g} away from I; a node without edges "
+        f"has no row."
+    )
+    return holds_if(found.right, evidence, graphs=found.graphs, largest_error=found.largest_error, error_at_0=start)
+
+
+def heat_as_printed(A: Floats) -> Floats:
+    """δ_ij + ⟨Ũ_i, (diag(exp(−tΛ̃)) − I) Ũ_j⟩."""
+    cooled = [lambda values, t=t: (-t * values).exp() - 1 for t in _TIMES]
+    start: Floats = np.eye(len(A))
+    return start + inner_products(A, "laplacian", *cooled)
+
+
+def heat_by_definition(A: Floats) -> Floats:
+    """exp(−tL), the solution of the heat equation, by a matrix exponential."""
+    return np.stack([scipy.linalg.expm(-t * _laplacian(A)) for t in _TIMES])
+
+
+def heat_kernel(max_nodes: int = 6, form: Encoding = heat_as_printed) -> Finding:
+    """Table 5, second row."""
+    found = try_formula(form, heat_by_definition, trial_graphs(max_nodes, connected=False, weighted=True))
+    evidence = (
+        f"{found.graphs} graphs (all with 2 to {max_nodes} nodes, weighted ones with up to 30), t = 0.1, 1, 5: the "
+        f"matrix exponential exp(−tL) and δ_ij + ⟨Ũ_i, (exp(−tΛ̃) − 1)Ũ_j⟩ differ by at most "
+        f"{found.largest_error:.1e}."
+    )
+    return holds_if(found.right, evidence, graphs=found.graphs, largest_error=found.largest_error)
+
+
+def resistance_as_printed(A: Floats) -> Floats:
+    """⟨Ũ_i, diag(Λ̃⁻¹) Ũ_j⟩."""
+    (inverse,) = inner_products(A, "laplacian", torch.reciprocal)
+    return np.asarray(inverse)
+
+
+def resistance_by_definition(A: Floats) -> Floats:
+    """Voltage between i and j where a unit current enters at i and leaves at j, which is grounded."""
+    n = len(A)
+    result = np.zeros((n, n))
+    for j in range(n):
+        others = np.arange(n) != j
+        result[others, j] = np.diagonal(np.linalg.inv(_laplacian(A)[np.ix_(others, others)]))
+    return result
+
+
+def resistance_corrected(A: Floats) -> Floats:
+    """L⁺_ii + L⁺_jj − 2L⁺_ij: three inner products, the squared distance of the points Ũ_i Λ̃^-½."""
+    return encodings.resistance_distance(np.array(A)).numpy()
+
+
+def resistance_distance(max_nodes: int = 6, form: Encoding = resistance_as_printed) -> Finding:
+    """Table 5, third row."""
+    graphs = trial_graphs(max_nodes, weighted=True)
+    found = try_formula(form, resistance_by_definition, graphs)
+    pseudoinverse = try_formula(form, lambda A: np.asarray(np.linalg.pinv(_laplacian(A)), dtype=np.float64), graphs)
+    corrected = try_formula(resistance_corrected, resistance_by_definition, graphs)
+    evidence = (
+        f"{found.graphs} connected graphs (all with 2 to {max_nodes} nodes, weighted ones with up to 30): the printed "
+        f"inner product is the pseudo-inverse L⁺ (to {pseudoinverse.largest_error:.1e}) but not the resistance on "
+        f"{found.wrong} of them{example(found, form, resistance_by_definition, (0, 1))}. What holds is L⁺_ii + L⁺_jj "
+        f"− 2L⁺_ij, to {corrected.largest_error:.1e} (wrong on {corrected.wrong})."
+    )
+    return holds_if(
+        found.right, evidence, graphs=found.graphs, wrong=found.wrong, wrong_when_corrected=corrected.wrong,
+        largest_error_when_corrected=corrected.largest_error,
+    )  # fmt: skip
+
+
+def _laplacian(A: Floats) -> Floats:
+    return np.asarray(np.diag(A.sum(-1)) - A)
+
+
+def stable_by_definition(U: Floats, chosen: Floats) -> Floats:
     """‖1_K ⊙ (U_i − U_j)‖²."""
     return np.asarray(np.square((U[:, None] - U[None, :]) * chosen).sum(-1))
 
 
-def as_printed(U: Array, chosen: Array) -> Array:
+def stable_as_printed(U: Floats, chosen: Floats) -> Floats:
     """⟨U_i, diag(1_K)U_i⟩ + ⟨U_j, diag(1_K)U_j⟩ − 2⟨U_i, diag(1_K)U_j⟩."""
     gram = (U * chosen) @ U.T
     own = np.diagonal(gram)
     return np.asarray(own[:, None] + own[None, :] - 2 * gram)
 
 
-def stable_laplacian(max_nodes: int = 6, form: StableForm = as_printed) -> Finding:
-    """The identity for every K; and, for every K, whether another basis of the eigenspaces gives another encoding."""
-    generator, graphs = np.random.default_rng(5), trial_graphs(max_nodes)
+def stable_laplacian(max_nodes: int = 6, form: StableForm = stable_as_printed) -> Finding:
+    """Table 5, fourth row: the identity for every K, and whether the encoding depends on the basis of eigenspaces."""
+    generator, graphs = torch.Generator().manual_seed(5), trial_graphs(max_nodes)
     identity, tried, dependent, largest, whole = 0.0, 0, 0, 0.0, 0.0
     for A in graphs:
         points = to_points(np.array(A), matrix="laplacian")
-        U, turned = points.eigenvectors.numpy(), _another_basis(points, generator)
+        other = rotated_in_eigenspaces(points, generator)  # the same eigenspaces in another basis
+        U, turned = points.eigenvectors.numpy(), other.eigenvectors.numpy()
         for K in range(1, points.rank + 1):
             chosen = (np.arange(points.rank) >= points.rank - K).astype(np.float64)  # ascending: the K largest
             tried += 1
-            identity = max(identity, float(np.abs(form(U, chosen) - by_definition(U, chosen)).max()))
-            change = float(np.abs(by_definition(turned, chosen) - by_definition(U, chosen)).max())
+            identity = max(identity, float(np.abs(form(U, chosen) - stable_by_definition(U, chosen)).max()))
+            change = float(np.abs(stable_by_definition(turned, chosen) - stable_by_definition(U, chosen)).max())
             dependent, largest = dependent + (change > ROUNDING), max(largest, change)
-            whole = max(whole, _whole_eigenspaces(points, turned, K))
+            first, second = (encodings.stable_laplacian(side, K).square() for side in (points, other))
+            whole = max(whole, float((first - second).abs().max()))
     evidence = (
         f"{len(graphs)} connected graphs, every K, {tried:,} cases: ‖1_K ⊙ (U_i − U_j)‖² and the three inner products "
         f"differ by at most {identity:.1e}. The encoding itself depends on the solver's choice of eigenvectors where "
@@ -132,37 +211,17 @@ def stable_laplacian(max_nodes: int = 6, form: StableForm = as_printed) -> Findi
     )  # fmt: skip
 
 
-def _another_basis(points: PointSet, generator: np.random.Generator) -> Array:
-    """U with each eigenspace's columns turned by a random orthogonal matrix."""
-    U, start = points.eigenvectors.numpy().copy(), 0
-    for _, size in points.eigenspaces():
-        block = slice(start, start + size)
-        U[:, block] = U[:, block] @ random_rotation(size, generator)
-        start += size
-    return U
-
-
-def _whole_eigenspaces(points: PointSet, turned: Array, K: int) -> float:
-    """Largest change of the library's encoding, squared, when the basis is turned."""
-    other = PointSet(points.eigenvalues, torch.from_numpy(turned), points.matrix, points.num_edges)
-    first, second = (encodings.stable_laplacian(side, K).square() for side in (points, other))
-    return float((first - second).abs().max())
-
-
-# Table 5, fifth row: degrees and triangles from powers of the eigenvalues of A.
-
-
 def power_as_printed(exponent: int) -> Encoding:
     """⟨U_i, diag(Λ^k) U_j⟩ on A, (n, n): the table has j on one side only."""
     return lambda A: inner_products(A, "adjacency", lambda values: values**exponent)[0]
 
 
-def degrees_by_definition(A: Matrix) -> Array:
+def degrees_by_definition(A: Floats) -> Floats:
     """d_i, in every column: the table says it for each j."""
     return _in_columns(A.sum(-1))
 
 
-def triangles_by_definition(A: Matrix) -> Array:
+def triangles_by_definition(A: Floats) -> Floats:
     """t_i by enumeration, in every column."""
     graph = nx.from_numpy_array(A)
     return _in_columns(np.array([nx.triangles(graph, node) for node in range(len(A))], dtype=np.float64))
@@ -172,11 +231,11 @@ def degree(max_nodes: int = 6, form: Encoding | None = None) -> Finding:
     """Table 5, fifth row, degrees."""
     form = form or power_as_printed(2)
     graphs = trial_graphs(max_nodes, connected=False)
-    found = compare(form, degrees_by_definition, graphs)
-    own = compare(_at_itself(power_as_printed(2)), degrees_by_definition, graphs)
+    found = try_formula(form, degrees_by_definition, graphs)
+    own = try_formula(_at_itself(power_as_printed(2)), degrees_by_definition, graphs)
     weighted = [A for A in trial_graphs(max_nodes, connected=False, weighted=True) if len(A) > max_nodes]
-    squares = compare(_at_itself(power_as_printed(2)), degrees_by_definition, weighted)
-    library = compare(lambda A: _in_columns(encodings.degree(np.array(A)).numpy()), degrees_by_definition, weighted)
+    squares = try_formula(_at_itself(power_as_printed(2)), degrees_by_definition, weighted)
+    library = try_formula(lambda A: _in_columns(encodings.degree(np.array(A)).numpy()), degrees_by_definition, weighted)
     evidence = (
         f"{found.graphs} graphs (all with 2 to {max_nodes} nodes, random ones with up to 30): ⟨U_i, Λ²U_j⟩ is (A²)_ij "
         f"and not d_i on {found.wrong} of them{example(found, form, degrees_by_definition, (0, 1))}. With j = i it is "
@@ -190,9 +249,9 @@ def triangles(max_nodes: int = 6, form: Encoding | None = None) -> Finding:
     """Table 5, fifth row, triangles."""
     form = form or power_as_printed(3)
     graphs = trial_graphs(max_nodes, connected=False)
-    found = compare(form, triangles_by_definition, graphs)
-    own = compare(_at_itself(power_as_printed(3)), triangles_by_definition, graphs)
-    half = compare(lambda A: _at_itself(power_as_printed(3))(A) / 2, triangles_by_definition, graphs)
+    found = try_formula(form, triangles_by_definition, graphs)
+    own = try_formula(_at_itself(power_as_printed(3)), triangles_by_definition, graphs)
+    half = try_formula(lambda A: _at_itself(power_as_printed(3))(A) / 2, triangles_by_definition, graphs)
     evidence = (
         f"{found.graphs} graphs (all with 2 to {max_nodes} nodes, random ones with up to 30): ⟨U_i, Λ³U_j⟩ is not the "
         f"number of triangles on {found.wrong} of them. With j = i each triangle counts twice, once in each "
@@ -211,106 +270,9 @@ def _at_itself(form: Encoding) -> Encoding:
     return lambda A: _in_columns(np.diagonal(form(A)))
 
 
-def _in_columns(values: Array) -> Array:
+def _in_columns(values: Floats) -> Floats:
     """(n,) → (n, n)."""
     return np.repeat(values[:, None], len(values), axis=1)
-
-
-_STEPS = (1, 2, 3, 8)
-_TIMES = (0.1, 1.0, 5.0)
-
-
-def walk_as_printed(A: Matrix, steps: Sequence[int] = _STEPS) -> Array:
-    """√(d_j/d_i)·⟨Û_i, diag(Λ̂^k) Û_j⟩, (steps, n, n)."""
-    degrees = A.sum(-1)
-    powers = [lambda values, k=k: values**k for k in steps]
-    scale: Array = np.sqrt(degrees[None, :] / degrees[:, None])
-    return scale * inner_products(A, "normalized_adjacency", *powers)
-
-
-def walk_by_definition(A: Matrix, steps: Sequence[int] = _STEPS) -> Array:
-    """(D⁻¹A)^k."""
-    return np.stack([np.linalg.matrix_power(A / A.sum(-1, keepdims=True), k) for k in steps])
-
-
-def random_walk(max_nodes: int = 6, form: Encoding = walk_as_printed) -> Finding:
-    """Table 5, first row."""
-    graphs = trial_graphs(max_nodes, weighted=True)
-    found = compare(form, walk_by_definition, graphs)
-    start = max(float(np.abs(walk_as_printed(A, [0]) - np.eye(len(A))).max()) for A in graphs)
-    evidence = (
-        f"{found.graphs} connected graphs (all with 2 to {max_nodes} nodes, weighted ones with up to 30), k = 1, 2, "
-        f"3, 8: (D⁻¹A)^k and √(d_j/d_i)⟨Û_i, Λ̂^k Û_j⟩ differ by at most {found.largest_error:.1e}. At k = 0 "
-        f"coordinates of non-zero eigenvalues give a projection, up to {start:.2g} away from I; a node without edges "
-        f"has no row."
-    )
-    return holds_if(found.right, evidence, graphs=found.graphs, largest_error=found.largest_error, error_at_0=start)
-
-
-def heat_as_printed(A: Matrix) -> Array:
-    """δ_ij + ⟨Ũ_i, (diag(exp(−tΛ̃)) − I) Ũ_j⟩."""
-    cooled = [lambda values, t=t: (-t * values).exp() - 1 for t in _TIMES]
-    start: Array = np.eye(len(A))
-    return start + inner_products(A, "laplacian", *cooled)
-
-
-def heat_by_definition(A: Matrix) -> Array:
-    """exp(−tL), the solution of the heat equation, by a matrix exponential."""
-    return np.stack([scipy.linalg.expm(-t * _laplacian(A)) for t in _TIMES])
-
-
-def heat_kernel(max_nodes: int = 6, form: Encoding = heat_as_printed) -> Finding:
-    """Table 5, second row."""
-    found = compare(form, heat_by_definition, trial_graphs(max_nodes, connected=False, weighted=True))
-    evidence = (
-        f"{found.graphs} graphs (all with 2 to {max_nodes} nodes, weighted ones with up to 30), t = 0.1, 1, 5: the "
-        f"matrix exponential exp(−tL) and δ_ij + ⟨Ũ_i, (exp(−tΛ̃) − 1)Ũ_j⟩ differ by at most "
-        f"{found.largest_error:.1e}."
-    )
-    return holds_if(found.right, evidence, graphs=found.graphs, largest_error=found.largest_error)
-
-
-def resistance_as_printed(A: Matrix) -> Array:
-    """⟨Ũ_i, diag(Λ̃⁻¹) Ũ_j⟩."""
-    (inverse,) = inner_products(A, "laplacian", torch.reciprocal)
-    return np.asarray(inverse)
-
-
-def resistance_by_definition(A: Matrix) -> Array:
-    """Voltage between i and j where a unit current enters at i and leaves at j, which is grounded."""
-    n = len(A)
-    result = np.zeros((n, n))
-    for j in range(n):
-        others = np.arange(n) != j
-        result[others, j] = np.diagonal(np.linalg.inv(_laplacian(A)[np.ix_(others, others)]))
-    return result
-
-
-def resistance_corrected(A: Matrix) -> Array:
-    """L⁺_ii + L⁺_jj − 2L⁺_ij: three inner products, the squared distance of the points Ũ_i Λ̃^-½."""
-    return encodings.resistance_distance(np.array(A)).numpy()
-
-
-def resistance_distance(max_nodes: int = 6, form: Encoding = resistance_as_printed) -> Finding:
-    """Table 5, third row."""
-    graphs = trial_graphs(max_nodes, weighted=True)
-    found = compare(form, resistance_by_definition, graphs)
-    pseudoinverse = compare(form, lambda A: np.asarray(np.linalg.pinv(_laplacian(A)), dtype=np.float64), graphs)
-    corrected = compare(resistance_corrected, resistance_by_definition, graphs)
-    evidence = (
-        f"{found.graphs} connected graphs (all with 2 to {max_nodes} nodes, weighted ones with up to 30): the printed "
-        f"inner product is the pseudo-inverse L⁺ (to {pseudoinverse.largest_error:.1e}) but not the resistance on "
-        f"{found.wrong} of them{example(found, form, resistance_by_definition, (0, 1))}. What holds is L⁺_ii + L⁺_jj "
-        f"− 2L⁺_ij, to {corrected.largest_error:.1e} (wrong on {corrected.wrong})."
-    )
-    return holds_if(
-        found.right, evidence, graphs=found.graphs, wrong=found.wrong, wrong_when_corrected=corrected.wrong,
-        largest_error_when_corrected=corrected.largest_error,
-    )  # fmt: skip
-
-
-def _laplacian(A: Matrix) -> Matrix:
-    return np.asarray(np.diag(A.sum(-1)) - A)
 
 
 STATEMENTS: tuple[Statement, ...] = (
