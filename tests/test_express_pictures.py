@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from pointset.errors import FileFormatError
+from pointset.reports.canvas import broken, width_of
 from pointset.reports.express import compose_brec, compose_counting, compose_distances, compose_theorems
-from pointset.reports.page import broken, width_of
 from pointset.reports.pictures import draw_brec, draw_counting, draw_distances, draw_theorems
 
 LONG = "Every pair of the 1,253 graphs with at most seven nodes was compared, and $Q_i$ was no mathematics. " * 5

@@ -21,7 +21,8 @@ from pointset.errors import FileFormatError, GraphError, MissingExtraError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
 from pointset.reports.gallery import compose_gallery
-from pointset.reports.palette import SCALE, Legend, Portrait, as_hex, coloured, positions_of, scale_colours
+from pointset.reports.layout import Legend, Portrait, positions_of
+from pointset.reports.palette import SCALE, as_hex, coloured, colours_on
 from pointset.reports.pictures import draw_gallery
 from pointset.reports.terminal_drawing import draw, drawn_side_by_side
 
@@ -108,7 +109,7 @@ def test_the_page_says_what_is_seen() -> None:
         assert expected in texts
     numbers = written(compose_gallery(CASES["numbers"](), "Numbers", LEGEND))
     assert "−1" in numbers and "1" in numbers and "edges: bond" not in numbers
-    assert "1,001 nodes\nare too many to draw" in written(compose_gallery(CASES["too large"](), "", LEGEND))
+    assert "1,001 nodes:\ntoo many to draw" in written(compose_gallery(CASES["too large"](), "", LEGEND))
 
 
 def test_titles_are_plain_text_of_any_length(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_numbers_lie_on_a_scale_and_missing_ones_are_low() -> None:
     assert colouring.span == (0.0, 10.0) and colouring.legend == []
     assert as_hex(colouring.colours[1][0]) == SCALE[-1]
     assert as_hex(colouring.colours[0][0]) == as_hex(colouring.colours[0][1]) == SCALE[0]
-    assert np.allclose(colouring.colours[1][1], scale_colours(np.array([0.5]))[0])
+    assert np.allclose(colouring.colours[1][1], colours_on(SCALE, np.array([0.5]))[0])
     assert coloured([np.array([np.nan, 1.0])]).span == (1.0, 1.0)
     assert coloured([np.zeros(0)]).span == (0.0, 0.0)
 

@@ -17,9 +17,8 @@ from PIL import Image
 import pointset
 from pointset.errors import FileFormatError, GraphError, MissingExtraError
 from pointset.reports.layout import place_nodes, smooth_values
-from pointset.reports.panels import scene_of
 from pointset.reports.pictures import draw_points
-from pointset.reports.point_picture import compose
+from pointset.reports.point_picture import compose, scene_of
 
 
 def _weighted(*edges: tuple[int, int, float]) -> nx.Graph[Any]:

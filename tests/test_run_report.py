@@ -24,10 +24,11 @@ from typer.testing import CliRunner
 from pointset.cli import report as report_command
 from pointset.errors import FileFormatError, MissingExtraError
 from pointset.reports import pages
-from pointset.reports.charts import Axis, picture_of
+from pointset.reports.charts import Axis
 from pointset.reports.pages import write_comparison, write_report
 from pointset.reports.prediction_charts import agreement, confusion, detection
 from pointset.reports.recipe_sentences import verdict_on
+from pointset.reports.svg import picture_of
 from pointset.runs.recipe import Expected
 from pointset.runs.records import read_run
 from tests.run_records import (

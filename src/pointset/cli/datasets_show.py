@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.statistics import Column, Spread, Statistics, TargetColumn
     from pointset.points.graphs import Graph
-    from pointset.reports.palette import Legend, Portrait
+    from pointset.reports.layout import Legend, Portrait
 
 
 # Words for what a card says, the same in tables and cards.
@@ -191,7 +191,7 @@ def chosen_graphs(num_nodes: NDArray[np.int64], count: int, seed: int) -> list[i
 def portraits_of(dataset: Dataset, numbers: Sequence[int]) -> list[Portrait]:
     """These graphs with their targets."""
     from pointset.datasets.statistics import as_columns
-    from pointset.reports.palette import Portrait
+    from pointset.reports.layout import Portrait
 
     portraits = []
     for index in numbers:
@@ -219,7 +219,7 @@ def draw_picture(dataset: Dataset, numbers: Sequence[int], path: Path) -> None:
 
 def legend_of(dataset: Dataset) -> Legend:
     """What :func:`node_values` and the widths of edges mean."""
-    from pointset.reports.palette import Legend
+    from pointset.reports.layout import Legend
 
     card = dataset.card
     names: dict[int, str] = {}

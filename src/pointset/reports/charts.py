@@ -1,25 +1,23 @@
-"""A chart with two axes, small enough to be read on a phone (:class:`Chart`)."""
+"""Charts with two axes: what is in them (:class:`Chart`), drawn on a page by :meth:`Chart.svg`.
+
+The same description is drawn in picture files by :func:`pointset.reports.canvas.draw_chart`. Colours and widths are
+those of :mod:`~pointset.reports.palette`. Here are also the other things that a page shows: :class:`Figure`,
+:class:`Table`, :class:`Tile`.
+"""
 
 from __future__ import annotations
 
-import base64
 import math
-import struct
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-from xml.etree import ElementTree
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pointset.arrays import Floats
+from pointset.reports.palette import RING_SIZE
+from pointset.reports.svg import Element, add, drawing, finished, picture_of, short
 from pointset.text import clipped, number
-
-# One axis of a chart: which numbers it spans, where its ticks are (:class:`Axis`).
-
-
-Floats = NDArray[np.float64]
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LOG_FROM = 20.0  # ratio of the largest to the smallest number from which a scale is logarithmic
@@ -35,15 +33,18 @@ class Axis:
     label: str = ""
     log: bool = False
     whole: bool = False  # only whole numbers have ticks
+    names: tuple[str, ...] = ()  # of the places 0, 1, …, which then have all ticks
 
     @staticmethod
-    def around(values: Iterable[Any], label: str = "", *, may_be_log: bool = False, margin: float = 0.04) -> Axis:
+    def around(
+        values: Iterable[Any], label: str = "", *, may_be_log: bool = False, margin: float = 0.04, whole: bool = False
+    ) -> Axis:
         """An axis with room for all finite numbers of the arrays given."""
         parts = [np.zeros(0), *(np.asarray(part, dtype=np.float64).ravel() for part in values)]
         numbers = np.concatenate(parts)
         numbers = numbers[np.isfinite(numbers)]
         if not len(numbers):
-            return Axis(0.0, 1.0, label)
+            return Axis(0.0, 1.0, label, whole=whole)
         low, high = float(numbers.min()), float(numbers.max())
         if may_be_log and low > 0 and high / low > _LOG_FROM:
             room = (high / low) ** margin
@@ -51,7 +52,18 @@ class Axis:
         width = (high - low) or abs(high) or 1.0
         if not math.isfinite(width) or width < 1e-12 * max(abs(low), abs(high)):
             width = max(abs(low) * 1e-3, 1e-9)
-        return Axis(low - margin * width, high + margin * width, label)
+        return Axis(low - margin * width, high + margin * width, label, whole=whole)
+
+    @staticmethod
+    def of_names(names: Iterable[str]) -> Axis:
+        """With the names at the places 0, 1, …"""
+        places = tuple(names)
+        return Axis(-0.6, len(places) - 0.4, names=places)
+
+    @property
+    def scale_note(self) -> str:
+        """For a caption."""
+        return " Logarithmic scale." if self.log else ""
 
     def shares(self, values: Any) -> Floats:
         """Where numbers lie: 0 at ``low``, 1 at ``high``; NaN where they have no place."""
@@ -62,9 +74,11 @@ class Axis:
             return np.asarray((numbers - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Round numbers inside, with their text."""
+        """Round numbers inside, with their text, which is shorter than in a sentence: ``10⁻⁵``, ``3·10⁻⁵``."""
+        if self.names:
+            return [(float(place), name) for place, name in enumerate(self.names)]
         found = self._log_ticks() if self.log else self._even_ticks()
-        return [(value, _tick_text(value)) for value in found]
+        return [(value, number(value, 6).replace(" × ", "·").removeprefix("1·")) for value in found]
 
     def _even_ticks(self) -> list[float]:
         width = self.high - self.low
@@ -89,72 +103,19 @@ class Axis:
         return inside
 
 
-def _tick_text(value: float) -> str:
-    """Shorter than in a sentence: ``10⁻⁵``, ``3·10⁻⁵``."""
-    return number(value, 6).replace(" × ", "·").removeprefix("1·")
+class Part(NamedTuple):
+    """One thing in a chart. ``style`` are words: a colour ``c0`` … ``c9``, and how it looks (see :class:`Chart`)."""
 
+    kind: Literal["line", "dots", "bars", "density", "ring", "rug"]
+    x: Floats  # of bars: (k + 1,) their sides
+    y: Floats  # of bars: (k,) how high they are; of a density: (rows, columns) strengths 0…1
+    style: str
+    text: str = ""  # of a ring: the note beside it; of a density: its colour
 
-# Scalable drawings as text for the page: colours come from the page's style sheet, so that they follow its mode.
-#
-# Texts go through an XML writer, so that no name can become markup.
-
-
-Element = ElementTree.Element
-
-
-_STRENGTHS = 256
-
-
-def drawing(width: float, height: float, description: str, kind: str = "chart") -> Element:
-    """An empty drawing of this size in its own units; as a whole it is a picture with a description."""
-    box = f"0 0 {short(width)} {short(height)}"
-    attributes = {"class": kind, "viewBox": box, "role": "img", "aria-label": description}
-    return ElementTree.Element("svg", attributes)
-
-
-def add(parent: Element, tag: str, text: str | None = None, **attributes: object) -> Element:
-    """A new element; ``class_`` is class, ``text_anchor`` is text-anchor, numbers are rounded to a tenth."""
-    plain = {
-        name.rstrip("_").replace("_", "-"): short(value) if isinstance(value, float) else str(value)
-        for name, value in attributes.items()
-        if value is not None
-    }
-    child = ElementTree.SubElement(parent, tag, plain)
-    child.text = text
-    return child
-
-
-def short(value: float) -> str:
-    """``12.3``, ``7``."""
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def finished(root: Element) -> str:
-    """The drawing as text that can stand in a page."""
-    return ElementTree.tostring(root, encoding="unicode")
-
-
-def picture_of(strengths: Floats, colour: str) -> str:
-    """A ``data:`` address of a PNG with a pixel for each number in 0…1: the colour, the stronger the less see-through.
-
-    Args:
-        strengths: (rows, columns).
-        colour: ``#d9583b``.
-    """
-    rows, columns = strengths.shape
-    levels = np.rint(np.clip(np.nan_to_num(strengths), 0, 1) * (_STRENGTHS - 1)).astype(np.uint8)
-    lines = np.concatenate([np.zeros((rows, 1), dtype=np.uint8), levels], axis=1)  # 0: the line is not filtered
-    chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
-        (b"PLTE", bytes.fromhex(colour.removeprefix("#")) * _STRENGTHS),
-        (b"tRNS", bytes(range(_STRENGTHS))),
-        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
-        (b"IEND", b""),
-    )
-    file = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
-    )
-    return "data:image/png;base64," + base64.b64encode(file).decode("ascii")
+    @property
+    def words(self) -> list[str]:
+        """Of the style."""
+        return self.style.split()
 
 
 WIDTH, HEIGHT = 360.0, 240.0  # units, about pixels: a page shows one to three side by side
@@ -164,134 +125,64 @@ _BUCKET = 0.5  # units: of a line with more points than that only the extremes w
 _LONGEST_LABEL = 44
 
 
-class Place(NamedTuple):
-    """The space between the axes."""
-
-    left: float
-    right: float
-    top: float
-    bottom: float
-
-
 class Chart:
-    """Draws in the order of the calls. ``style`` names classes of the style sheet: ``c0`` … ``c7`` are colours."""
+    """Lines, dots, bars over two axes; what is added first is drawn first.
+
+    A style is a colour, ``c0`` … ``c9``, and words from: ``reference`` (a line to compare with, in grey), ``dashed``,
+    ``dotted``, ``thin``, ``pale`` for lines; ``faint``, ``large``, ``hollow``, ``cross`` for dots.
+    """
 
     def __init__(self, x: Axis, y: Axis, description: str, *, height: float = HEIGHT) -> None:
-        self.x, self.y = x, y
-        longest = max((len(text) for _, text in y.ticks()), default=0)
-        left = float(np.clip(14 + _LETTER * longest, 30, 80))
-        self.place = Place(left, WIDTH - _RIGHT, _TOP if y.label else _TOP / 3, height - _BOTTOM)
-        self.root = drawing(WIDTH, height, description)
-        self._draw_axes(height)
+        self.x, self.y, self.description, self.height = x, y, description, height
+        self.parts: list[Part] = []
+        self.legend: list[tuple[str, str, str]] = []  # label, style, kind
 
-    def line(self, x: Any, y: Any, style: str = "c0") -> None:
+    def line(self, x: Any, y: Any, style: str = "c0", label: str = "") -> None:
         """A line through points; it is broken where a number is missing."""
-        if path := _path(*_thinned(*self._positions(x, y))):
-            add(self.root, "path", d=path, class_=f"line {style}")
+        self._add("line", x, y, style, label)
 
-    def dots(self, x: Any, y: Any, style: str = "c0") -> None:
-        """Small dots, all of them in one path, which keeps the file small."""
-        across, down = self._positions(x, y)
-        known = np.isfinite(across) & np.isfinite(down)
-        if known.any():
-            path = "".join(f"M{short(a)} {short(d)}h0" for a, d in zip(across[known], down[known], strict=True))
-            add(self.root, "path", d=path, class_=f"dots {style}")
+    def dots(self, x: Any, y: Any, style: str = "c0", label: str = "") -> None:
+        """A mark at each point."""
+        self._add("dots", x, y, style, label)
 
     def bars(self, edges: Any, heights: Any, style: str = "c0") -> None:
         """Columns that stand on the axis: (k + 1,) their sides, (k,) how high they are."""
-        sides, tops = self._positions(edges, np.append(heights, 0.0))
-        bottom = short(self.place.bottom)
-        path = "".join(
-            f"M{short(sides[i])} {bottom}V{short(tops[i])}H{short(sides[i + 1])}V{bottom}z"
-            for i in range(len(sides) - 1)
-            if heights[i] > 0
-        )
-        add(self.root, "path", d=path, class_=f"bars {style}")
+        self._add("bars", edges, heights, style)
 
-    def density(self, shares: Floats, colour: str) -> None:
+    def density(self, strengths: Floats, colour: str) -> None:
         """(rows, columns) strengths 0…1 over the whole space, the first row at the bottom."""
-        left, right, top, bottom = self.place
-        size: dict[str, Any] = {"width": right - left, "height": bottom - top, "preserveAspectRatio": "none"}
-        href = picture_of(shares[::-1], colour)
-        add(self.root, "image", x=left, y=top, class_="pixels", href=href, **size)
+        self.parts.append(Part("density", np.zeros(0), strengths, "", colour))
 
-    def mark(self, x: float, y: float, text: str, style: str = "c1") -> None:
-        """A ring around a point, with a note beside it that stays inside the chart."""
-        across, down = (float(value[0]) for value in self._positions([x], [y]))
-        if not np.isfinite([across, down]).all():
-            return
-        add(self.root, "circle", cx=across, cy=down, r=4.5, class_=f"ring {style}")
-        if not text:
-            return
-        middle = (self.place.left + self.place.right) / 2
-        anchor, shift = ("start", 9.0) if across < middle else ("end", -9.0)
-        below = down < (self.place.top + self.place.bottom) / 2
-        shifted = down + (24.0 if below else -16.0)
-        add(self.root, "text", text, x=across + shift, y=shifted, text_anchor=anchor, class_="note")
+    def ring(self, x: float, y: float, text: str = "", style: str = "c1") -> None:
+        """Around a point, with a note beside it that stays inside the chart."""
+        if np.isfinite(self.x.shares(x)) and np.isfinite(self.y.shares(y)):
+            self.parts.append(Part("ring", np.array([x]), np.array([y]), style, text))
+
+    def rug(self, x: Any) -> None:
+        """A stroke at the bottom for each number."""
+        self._add("rug", x, [], "")
+
+    def _add(self, kind: Literal["line", "dots", "bars", "rug"], x: Any, y: Any, style: str, label: str = "") -> None:
+        self.parts.append(Part(kind, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), style))
+        if label:
+            self.legend.append((label, style, kind))
 
     def svg(self) -> str:
-        """The chart as text for the page."""
-        return finished(self.root)
+        """The chart as text for a page."""
+        return _SvgChart(self).text()
 
-    def _positions(self, x: Any, y: Any) -> tuple[Floats, Floats]:
-        left, right, top, bottom = self.place
-        across = left + self.x.shares(x) * (right - left)
-        down = bottom - self.y.shares(y) * (bottom - top)
-        limit = 10 * WIDTH  # far outside; infinities have no place
-        return np.clip(across, -limit, limit), np.clip(down, -limit, limit)
-
-    def _draw_axes(self, height: float) -> None:
-        left, right, _, bottom = self.place
-        grid = ""
-        for value, text in self.y.ticks():
-            down = float(self._positions([self.x.low], [value])[1][0])
-            grid += f"M{short(left)} {short(down)}H{short(right)}"
-            add(self.root, "text", text, x=left - 7, y=down + 4, text_anchor="end", class_="tick")
-        for value, text in self.x.ticks():
-            across = float(self._positions([value], [self.y.low])[0][0])
-            add(self.root, "text", text, x=across, y=bottom + 17, text_anchor="middle", class_="tick")
-        add(self.root, "path", d=grid, class_="grid")
-        add(self.root, "path", d=f"M{short(left)} {short(bottom)}H{short(right)}", class_="axis")
-        if self.y.label:
-            add(self.root, "text", clipped(self.y.label, _LONGEST_LABEL), x=4.0, y=13.0, class_="label")
-        middle = (left + right) / 2
-        text = clipped(self.x.label, _LONGEST_LABEL)
-        add(self.root, "text", text, x=middle, y=height - 6, text_anchor="middle", class_="label")
-
-
-def _thinned(across: Floats, down: Floats) -> tuple[Floats, Floats]:
-    """Not more than four points for each half unit of width: the first, the lowest, the highest, the last."""
-    if len(across) <= 4 * WIDTH:
-        return across, down
-    bucket = np.floor(np.nan_to_num(across, nan=-1.0) / _BUCKET)
-    starts = np.flatnonzero(np.diff(bucket, prepend=np.inf))
-    kept: set[int] = set()
-    for start, end in zip(starts, np.append(starts[1:], len(across)), strict=True):
-        part = np.nan_to_num(down[start:end])
-        kept |= {int(start), int(end - 1), int(start + part.argmin()), int(start + part.argmax())}
-    order = sorted(kept)
-    return across[order], down[order]
-
-
-def _path(across: Floats, down: Floats) -> str:
-    parts, pen_is_down = [], False
-    for a, d in zip(across.tolist(), down.tolist(), strict=True):
-        known = bool(np.isfinite(a) and np.isfinite(d))
-        if known:
-            parts.append(f"{'L' if pen_is_down else 'M'}{short(a)} {short(d)}")
-        pen_is_down = known
-    return "".join(parts)
-
-
-# What a page shows under a heading: a drawing with its caption (:class:`Figure`), or a table (:class:`Table`).
+    def figure(self, title: str, caption: str = "") -> Figure:
+        """The chart for a page, with its legend."""
+        return Figure(self.svg(), title, caption, [(label, style) for label, style, _ in self.legend])
 
 
 class Figure(NamedTuple):
-    """A drawing; ``svg`` is markup made by :mod:`~pointset.reports.charts`, the others are plain text."""
+    """A drawing on a page; ``svg`` is markup made by :mod:`~pointset.reports.svg`, the others are plain text."""
 
     svg: str
     title: str
     caption: str = ""
+    legend: Sequence[tuple[str, str]] = ()  # label, style
 
 
 class Cell(NamedTuple):
@@ -307,3 +198,126 @@ class Table(NamedTuple):
     head: list[str]
     rows: list[list[Cell]]
     caption: str = ""
+
+
+class Tile(NamedTuple):
+    """A key number; ``mark`` is a class of the style sheet: main, better, worse, level."""
+
+    label: str
+    value: str
+    note: str = ""
+    mark: str = ""
+
+
+class _SvgChart:
+    """Draws the parts of a chart between its axes, which lie at ``left``, ``right``, ``top``, ``bottom``."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        longest = max((len(text) for _, text in chart.y.ticks()), default=0)
+        self.left, self.right = float(np.clip(14 + _LETTER * longest, 30, 80)), WIDTH - _RIGHT
+        self.top, self.bottom = _TOP if chart.y.label else _TOP / 3, chart.height - _BOTTOM
+        self.root = drawing(WIDTH, chart.height, chart.description)
+
+    def text(self) -> str:
+        """All of it."""
+        self._draw_axes()
+        for part in self.chart.parts:
+            getattr(self, f"_draw_{part.kind}")(part)
+        return finished(self.root)
+
+    def _positions(self, x: Any, y: Any) -> tuple[Floats, Floats]:
+        across = self.left + self.chart.x.shares(x) * (self.right - self.left)
+        down = self.bottom - self.chart.y.shares(y) * (self.bottom - self.top)
+        limit = 10 * WIDTH  # far outside; infinities have no place
+        return np.clip(across, -limit, limit), np.clip(down, -limit, limit)
+
+    def _draw_axes(self) -> None:
+        x, y = self.chart.x, self.chart.y
+        grid = ""
+        for value, text in y.ticks():
+            down = float(self._positions(x.low, value)[1])
+            grid += f"M{short(self.left)} {short(down)}H{short(self.right)}"
+            self._write(text, self.left - 7, down + 4, "tick", "end")
+        for value, text in x.ticks():
+            self._write(text, float(self._positions(value, y.low)[0]), self.bottom + 17, "tick", "middle")
+        add(self.root, "path", d=grid, class_="grid")
+        add(self.root, "path", d=f"M{short(self.left)} {short(self.bottom)}H{short(self.right)}", class_="axis")
+        if y.label:
+            self._write(clipped(y.label, _LONGEST_LABEL), 4.0, 13.0, "label")
+        middle = (self.left + self.right) / 2
+        self._write(clipped(x.label, _LONGEST_LABEL), middle, self.chart.height - 6, "label", "middle")
+
+    def _write(self, text: str, x: float, y: float, kind: str, anchor: str | None = None) -> Element:
+        return add(self.root, "text", text, x=x, y=y, text_anchor=anchor, class_=kind)
+
+    def _draw_line(self, part: Part) -> None:
+        if path := _path(*_thinned(*self._positions(part.x, part.y))):
+            add(self.root, "path", d=path, class_=f"line {part.style}")
+
+    def _draw_dots(self, part: Part) -> None:
+        """All of them in one path, which keeps the file small; hollow ones are circles."""
+        across, down = self._positions(part.x, part.y)
+        known = np.isfinite(across) & np.isfinite(down)
+        points = list(zip(across[known].tolist(), down[known].tolist(), strict=True))
+        if "hollow" in part.words:
+            for a, d in points:
+                add(self.root, "circle", cx=a, cy=d, r=3.5, class_=part.style)
+        elif points:
+            cross = "cross" in part.words
+            mark = "m-3-3l6 6m0-6l-6 6" if cross else "h0"
+            path = "".join(f"M{short(a)} {short(d)}{mark}" for a, d in points)
+            add(self.root, "path", d=path, class_=part.style if cross else f"dots {part.style}")
+
+    def _draw_bars(self, part: Part) -> None:
+        sides, tops = self._positions(part.x, np.append(part.y, 0.0))
+        bottom = short(self.bottom)
+        path = "".join(
+            f"M{short(sides[i])} {bottom}V{short(tops[i])}H{short(sides[i + 1])}V{bottom}z"
+            for i in range(len(sides) - 1)
+            if part.y[i] > 0
+        )
+        add(self.root, "path", d=path, class_=f"bars {part.style}")
+
+    def _draw_density(self, part: Part) -> None:
+        place: dict[str, Any] = {"x": self.left, "y": self.top, "preserveAspectRatio": "none"}
+        place |= {"width": self.right - self.left, "height": self.bottom - self.top}
+        add(self.root, "image", class_="pixels", href=picture_of(part.y[::-1], part.text), **place)
+
+    def _draw_ring(self, part: Part) -> None:
+        across, down = (float(values[0]) for values in self._positions(part.x, part.y))
+        add(self.root, "circle", cx=across, cy=down, r=RING_SIZE / 2, class_=f"ring {part.style}")
+        if part.text:
+            on_the_left = across < (self.left + self.right) / 2
+            above = down < (self.top + self.bottom) / 2
+            place = (across + (9.0 if on_the_left else -9.0), down + (24.0 if above else -16.0))
+            self._write(part.text, *place, "note", "start" if on_the_left else "end")
+
+    def _draw_rug(self, part: Part) -> None:
+        across = self._positions(part.x, self.chart.y.low)[0]
+        path = "".join(f"M{short(a)} {short(self.bottom)}v-7" for a in across[np.isfinite(across)].tolist())
+        add(self.root, "path", d=path, class_="rug")
+
+
+def _thinned(across: Floats, down: Floats) -> tuple[Floats, Floats]:
+    """Not more than four points for each half unit of width: the first, the lowest, the highest, the last."""
+    if len(across) <= 4 * WIDTH:
+        return across, down
+    bucket = np.floor(np.nan_to_num(across, nan=-1.0) / _BUCKET)
+    starts = np.flatnonzero(np.diff(bucket, prepend=np.inf))
+    chosen: set[int] = set()
+    for start, end in zip(starts, np.append(starts[1:], len(across)), strict=True):
+        part = np.nan_to_num(down[start:end])
+        chosen |= {int(start), int(end - 1), int(start + part.argmin()), int(start + part.argmax())}
+    order = sorted(chosen)
+    return across[order], down[order]
+
+
+def _path(across: Floats, down: Floats) -> str:
+    parts, pen_is_down = [], False
+    for a, d in zip(across.tolist(), down.tolist(), strict=True):
+        known = math.isfinite(a) and math.isfinite(d)
+        if known:
+            parts.append(f"{'L' if pen_is_down else 'M'}{short(a)} {short(d)}")
+        pen_is_down = known
+    return "".join(parts)

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pointset.metrics import higher_is_better, metric_label
-from pointset.reports.charts import Cell, Table
-from pointset.reports.learning_curves import overlaid_validation
+from pointset.reports.charts import Cell, Table, Tile
+from pointset.reports.learning_curves import curve_style, overlaid_validation
 from pointset.reports.recipe_sentences import Verdict, verdict_on
-from pointset.reports.run_page import Tile
 from pointset.runs.recipe import Expected, Recipe
 from pointset.runs.recipe_files import flattened
 from pointset.runs.records import RunGroup, RunRecord
@@ -24,7 +23,6 @@ from pointset.text import counted, duration, number, with_spread
 _NOT_SETTINGS = ("name", "title", "expected")  # of the recipe: what it is called, and what the paper says
 _OF_ONE_RUN = ("seed", "dataset.fold")  # keys in which the runs of one experiment differ
 _OF_THE_SPLIT = ("dataset.name", "dataset.file", "dataset.folds", "dataset.options.split", "dataset.options.seed")
-_STYLES = 8  # colours of the style sheet
 
 
 class Experiment(NamedTuple):
@@ -85,9 +83,7 @@ def experiments_of(runs: Sequence[RunRecord]) -> Comparison:
         if list(names.values()).count(run.recipe.name) > 1:
             names[key] = f"{run.recipe.name}, {own}"
     metrics = {run.result.main_metric if run.result is not None else run.metric for run in runs} - {None}
-    found = [
-        Experiment(names[key], f"c{index % _STYLES}", members) for index, (key, members) in enumerate(groups.items())
-    ]
+    found = [Experiment(names[key], curve_style(index), members) for index, (key, members) in enumerate(groups.items())]
     return Comparison(found, changed, metrics.pop() if len(metrics) == 1 else None)
 
 
@@ -218,7 +214,8 @@ def comparison_page(runs: Sequence[RunRecord], group: RunGroup | None) -> dict[s
     best = best_experiment(found)
     verdict = _verdict(found)
     expected = found.experiments[0].expected
-    styled = [(run, one.style) for one in found.experiments for run in one.runs]
+    several = len(found.experiments) > 1
+    styled = [(run, one.style, one.name if several else "") for one in found.experiments for run in one.runs]
     missing = 0 if group is None else len(group.runs) - len(runs)
     return {
         "title": (group.title or group.recipe) if group is not None else f"{counted(len(runs), 'run')} compared",
@@ -229,10 +226,9 @@ def comparison_page(runs: Sequence[RunRecord], group: RunGroup | None) -> dict[s
         "table": expected.table if expected is not None else "",
         "notes": verdict.notes if verdict is not None else [],
         "tiles": _tiles(found, best, verdict),
-        "experiments": experiment_table(found, best) if len(found.experiments) > 1 else None,
+        "experiments": experiment_table(found, best) if several else None,
         "runs": run_table(found),
         "curves": overlaid_validation(styled, found.metric) if found.metric is not None else None,
-        "legend": [(one.name, one.style) for one in found.experiments] if len(found.experiments) > 1 else [],
         "targets": target_comparison(found),
     }
 

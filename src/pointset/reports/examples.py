@@ -1,4 +1,4 @@
-"""The graphs that were predicted worst, drawn with what was true and what was predicted (:func:`worst_graphs`)."""
+"""What a report shows of ``examples.json``: the graphs predicted worst, eigenvalue functions, attention."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from pointset.reports.charts import Element, Figure, Floats, add, drawing, finished, picture_of, short
-from pointset.reports.layout import place_nodes, smooth_values
-from pointset.reports.palette import SCALE, as_hex, coloured
-from pointset.runs.records import Attention, ExampleGraph, TargetValue, WorstGraph
+from pointset.arrays import Floats, Integers
+from pointset.reports.charts import Axis, Chart, Figure
+from pointset.reports.layout import adjacency_of, place_nodes, smooth_values, too_many
+from pointset.reports.palette import SCALE, as_hex, coloured, is_dark
+from pointset.reports.svg import Element, add, drawing, finished, picture_of, short
+from pointset.runs.records import Attention, EigenvalueFunctions, ExampleGraph, TargetValue, WorstGraph
 from pointset.runs.result import RunResult
 from pointset.text import clipped, counted, number
-
-# Graphs on the page: nodes with their labels, or coloured by a strength (:func:`draw_graph`).
-
 
 MOST_NODES = 300  # of a graph that is drawn; beyond it is a blot at this size
 _WIDTH, _HEIGHT, _MARGIN = 300.0, 220.0, 16.0
@@ -27,7 +25,7 @@ _LONGEST_LABEL = 3  # letters
 _PLAIN = SCALE[1]
 
 
-def label_colours(graphs: Sequence[ExampleGraph]) -> tuple[list[list[str]], list[tuple[str, str]]]:
+def _label_colours(graphs: Sequence[ExampleGraph]) -> tuple[list[list[str]], list[tuple[str, str]]]:
     """A colour for each node of each graph by its label, the same in all, and the legend (label, colour)."""
     labels = [graph.labels or [""] * graph.num_nodes for graph in graphs]
     names = sorted({label for one in labels for label in one})
@@ -39,17 +37,12 @@ def label_colours(graphs: Sequence[ExampleGraph]) -> tuple[list[list[str]], list
     return [[as_hex(colour) for colour in colours] for colours in found.colours], legend
 
 
-def positions_of(graph: ExampleGraph) -> Floats:
+def _positions(graph: ExampleGraph) -> Floats:
     """(n, 2) in edge lengths; the same graph always gives the same picture."""
     return place_nodes(_adjacency(graph))
 
 
-def smooth_order(graph: ExampleGraph, positions: Floats) -> NDArray[np.int64]:
-    """(n,) the nodes in an order in which neighbours are near, so that blocks of a matrix can be seen."""
-    return np.argsort(smooth_values(_adjacency(graph), positions), kind="stable")
-
-
-def draw_graph(
+def _draw_graph(
     graph: ExampleGraph,
     colours: Sequence[str],
     description: str,
@@ -70,18 +63,19 @@ def draw_graph(
     """
     root = drawing(_WIDTH, _HEIGHT, description, "graph")
     if not 0 < graph.num_nodes <= MOST_NODES:
-        message = "no nodes" if not graph.num_nodes else f"{counted(graph.num_nodes, 'node')}: too many to draw"
+        message = too_many(graph.num_nodes).replace("\n", " ")
         add(root, "text", message, x=_WIDTH / 2, y=_HEIGHT / 2, text_anchor="middle", class_="label")
         return finished(root)
-    places = _on_page(positions_of(graph) if positions is None else positions)
+    places = _on_page(_positions(graph) if positions is None else positions)
     radius = _radius(places)
     _draw_edges(root, graph, places, radius)
     for node, place in enumerate(places.tolist()):
         strength = None if strengths is None else float(strengths[node])
         _draw_node(root, place, radius, colours[node], strength, ringed == node)
         if graph.labels is not None and radius >= _LABELLED:
-            dark = strength is not None and strength < 0.6
-            _write_label(root, place, radius, graph.labels[node], "on-weak" if dark else _legible(colours[node]))
+            on_page = strength is not None and strength < 0.6  # hardly coloured
+            style = "on-page" if on_page else "on-dark" if is_dark(colours[node]) else "on-light"
+            _write_label(root, place, radius, graph.labels[node], style)
     return finished(root)
 
 
@@ -118,11 +112,7 @@ def _write_label(root: Element, place: list[float], radius: float, label: str, s
 
 
 def _adjacency(graph: ExampleGraph) -> Floats:
-    adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
-    for a, b in graph.edges:
-        if a != b:
-            adjacency[a, b] = adjacency[b, a] = 1.0
-    return adjacency
+    return adjacency_of(graph.num_nodes, np.array(graph.edges, dtype=np.int64).reshape(-1, 2).T)
 
 
 def _on_page(positions: Floats) -> Floats:
@@ -138,11 +128,6 @@ def _radius(places: Floats) -> float:
         return _LARGEST
     nearest, _ = KDTree(places).query(places, k=[2])  # the first is the node itself
     return float(np.clip(0.38 * np.quantile(nearest, 0.2), _SMALLEST, _LARGEST))
-
-
-def _legible(colour: str) -> str:
-    red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
-    return "on-dark" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.62 else "on-light"
 
 
 _MOST_GRAPHS, _MOST_VALUES = 12, 3
@@ -163,11 +148,11 @@ class Portrait(NamedTuple):
 def worst_graphs(worst: Sequence[WorstGraph]) -> tuple[list[Portrait], list[tuple[str, str]]]:
     """The portraits, and what the colours of nodes mean: (label, colour)."""
     shown = list(worst[:_MOST_GRAPHS])
-    colours, legend = label_colours([one.graph for one in shown])
+    colours, legend = _label_colours([one.graph for one in shown])
     return [_portrait(one, colour) for one, colour in zip(shown, colours, strict=True)], legend
 
 
-def error_words(result: RunResult | None) -> str:
+def worst_intro(result: RunResult | None) -> str:
     """What the error of a graph is."""
     text = "The graphs of the test split that were predicted worst."
     if result is None:
@@ -188,7 +173,7 @@ def _portrait(one: WorstGraph, colours: list[str]) -> Portrait:
     error = "" if one.error is None else f"error {number(one.error, 3)}"
     values = sorted(one.values, key=_difference, reverse=True)[:_MOST_VALUES]
     return Portrait(
-        svg=draw_graph(graph, colours, f"Drawing of {name}: {size}"),
+        svg=_draw_graph(graph, colours, f"Drawing of {name}: {size}"),
         name=clipped(name, 60),
         facts=", ".join(filter(None, (error, size))),
         values=[(value.target, _text(value.true), _text(value.predicted)) for value in values],
@@ -208,11 +193,48 @@ def _text(value: float | str | None) -> str:
     return value if isinstance(value, str) else number(value)
 
 
-# Attention of an example graph: the graph, coloured by what one node attends to, and a matrix for each layer.
+_MOST_CHANNELS, _MOST_GROUPS, _MOST_DOTS = 8, 40, 400
+
+
+def function_figure(functions: EigenvalueFunctions) -> Figure | None:
+    """f_i(λ) of some channels i over the eigenvalues λ of an example graph."""
+    eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)
+    order = np.argsort(eigenvalues, kind="stable")
+    eigenvalues = eigenvalues[order]
+    values = np.asarray(functions.values, dtype=np.float64).reshape(len(order), len(functions.channels))
+    values = values[order, :_MOST_CHANNELS]
+    if not values.size:
+        return None
+    x, y = Axis.around([eigenvalues], "eigenvalue λ"), Axis.around([values], "f(λ)")
+    shown = counted(values.shape[1], "channel")
+    chart = Chart(x, y, f"Eigenvalue functions of {shown} over {counted(len(order), 'eigenvalue')}", height=280)
+    some = slice(None, None, 1 + len(order) // _MOST_DOTS)
+    channels = functions.channels[:_MOST_CHANNELS]
+    for column in range(len(channels)):
+        chart.dots(eigenvalues[some], values[some, column], f"c{column} faint")
+    for column, channel in enumerate(channels):
+        chart.line(*_smoothed(eigenvalues, values[:, column]), f"c{column}", f"channel {channel}")
+    chart.rug(eigenvalues[some])
+    matrix = functions.matrix.replace("_", " ")
+    caption = (
+        f"What {shown} make of the eigenvalues of the {matrix or 'matrix'}: a dot for each eigenvalue of some test "
+        "graphs (strokes at the bottom), a line for their local mean. Where f(λ) is far from zero, eigenvectors with "
+        "that eigenvalue weigh much in the coordinates of that channel; dots of one channel scatter because f sees all "
+        "eigenvalues of a graph. Without learning it would be f(λ) = √λ."
+    )
+    return chart.figure("", caption)
+
+
+def _smoothed(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Means over up to 40 groups of neighbouring eigenvalues; of a few eigenvalues the numbers themselves."""
+    known = np.isfinite(x) & np.isfinite(y)
+    groups = np.array_split(np.flatnonzero(known), min(_MOST_GROUPS, max(int(known.sum()), 1)))
+    means = [(x[group].mean(), y[group].mean()) for group in groups if len(group)]
+    return np.array([mean[0] for mean in means]), np.array([mean[1] for mean in means])
 
 
 _COLOUR = SCALE[-1]
-_SIZE, _MARGIN_ATTENTION_FIGURES = 200.0, 14.0
+_SIZE, _POINTER = 200.0, 14.0  # units: the whole drawing, the arrow at its left
 _MOST_LAYERS, _MOST_PIXELS = 12, 128
 
 
@@ -222,15 +244,15 @@ def attention_figures(attention: Attention) -> tuple[list[Figure], list[Figure],
     matrices = [np.nan_to_num(np.abs(np.asarray(layer, dtype=np.float64))) for layer in attention.layers]
     if not matrices or graph.num_nodes > MOST_NODES:
         return [], [], []
-    positions = positions_of(graph)
-    order = smooth_order(graph, positions)
-    ((colours,), legend) = label_colours([graph])
+    positions = _positions(graph)
+    order: Integers = np.argsort(smooth_values(_adjacency(graph), positions), kind="stable")  # neighbours are near
+    ((colours,), legend) = _label_colours([graph])
     name = graph.name or "the example graph"
-    plain = draw_graph(graph, colours, f"Drawing of {name}", positions=positions, ringed=node)
+    plain = _draw_graph(graph, colours, f"Drawing of {name}", positions=positions, ringed=node)
     row = np.mean([_scaled(matrix)[node] for matrix in matrices], axis=0)
     red = [_COLOUR] * graph.num_nodes
     text = f"{name}, coloured by the attention of node {node}"
-    seen = draw_graph(graph, red, text, positions=positions, ringed=node, strengths=row)
+    seen = _draw_graph(graph, red, text, positions=positions, ringed=node, strengths=row)
     drawings = [
         Figure(plain, "The graph", f"{name}: {counted(graph.num_nodes, 'node')}. Node {node} has a ring."),
         Figure(seen, f"What node {node} attends to", "The stronger the colour, the more, on average over the layers."),
@@ -258,12 +280,12 @@ def _range(matrix: Floats) -> tuple[float, float]:
 def _matrix_figure(matrix: Floats, layer: int, place: int) -> Figure:
     n = len(matrix)
     root = drawing(_SIZE, _SIZE, f"Attention of layer {layer}, {n} by {n}", "matrix")
-    inner = _SIZE - _MARGIN_ATTENTION_FIGURES
+    inner = _SIZE - _POINTER
     href = picture_of(_pooled(_scaled(matrix)), _COLOUR)
-    add(root, "rect", x=_MARGIN_ATTENTION_FIGURES, y=0.0, width=inner, height=inner, class_="matrix-back")
+    add(root, "rect", x=_POINTER, y=0.0, width=inner, height=inner, class_="matrix-back")
     size: dict[str, Any] = {"width": inner, "height": inner, "preserveAspectRatio": "none"}
-    add(root, "image", x=_MARGIN_ATTENTION_FIGURES, y=0.0, href=href, class_="pixels", **size)
-    add(root, "rect", x=_MARGIN_ATTENTION_FIGURES, y=0.0, width=inner, height=inner, class_="frame")
+    add(root, "image", x=_POINTER, y=0.0, href=href, class_="pixels", **size)
+    add(root, "rect", x=_POINTER, y=0.0, width=inner, height=inner, class_="frame")
     middle = (place + 0.5) * inner / n
     add(root, "path", d=f"M3 {middle - 4:.1f}l8 4l-8 4z", class_="pointer")
     low, high = (number(end, 3) for end in _range(matrix))

@@ -1,6 +1,13 @@
-"""Where to draw the nodes of a graph, and in which colour: the same graph always gives the same picture."""
+"""Where the nodes of a graph are drawn, on a page, in a picture or in the terminal (:func:`place_nodes`).
+
+The same graph always gives the same picture. :class:`Portrait` and :class:`Legend` are what a picture of several graphs
+is made of.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse.csgraph
@@ -8,9 +15,12 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from pointset.arrays import Flags, Floats, Integers
+from pointset.reports.palette import Colouring, coloured
+
+if TYPE_CHECKING:
+    from pointset.points.graphs import Graph
+
 
 _BEND = 2.2  # radians: the longest shortest path is drawn as an arc of this angle, which uses the page better
 _SMALL, _STARTS = 100, 60  # fewer for larger graphs, none beyond: small symmetric ones have many poor local optima
@@ -21,6 +31,62 @@ _ITERATIONS = 200  # of power methods, far more than the eye needs
 _GAP = 1.0  # white space between components, in edge lengths
 _ASPECT = 1.0  # width to height of the space for the drawing
 _ROUND = 0.97  # ratio of the short to the long direction from which a drawing counts as round
+
+
+class Portrait(NamedTuple):
+    """One graph to be drawn, with what is written above it."""
+
+    graph: Graph
+    title: str
+    caption: str = ""
+    node_values: NDArray[Any] | None = None  # (n,) what colours the nodes: whole numbers are categories
+    edge_values: NDArray[Any] | None = None  # (m,) whole numbers that make edges wider
+
+
+class Legend(NamedTuple):
+    """What colours of nodes and widths of edges mean."""
+
+    nodes: str = ""
+    edges: str = ""
+    node_names: Mapping[int, str] | None = None  # of categories; by default their numbers
+    edge_names: Mapping[int, str] | None = None
+
+
+NO_LEGEND = Legend()
+MOST_NODES = 1000  # of a graph that is drawn; beyond it is a blot
+
+
+def too_many(nodes: int) -> str:
+    """What is said instead of a drawing, on two lines."""
+    return f"{nodes:,} nodes:\ntoo many to draw" if nodes else "no nodes"
+
+
+def ends_of(span: tuple[float, float]) -> tuple[str, str]:
+    """The numbers at both ends of a scale of colours, as they are written beside it."""
+    low, high = (f"{number:,.4g}".replace("-", "−") for number in span)
+    return low, high
+
+
+def positions_of(graph: Graph) -> Floats:
+    """(n, 2) where the nodes are drawn."""
+    return place_nodes(adjacency_of(graph.num_nodes, graph.edges))
+
+
+def adjacency_of(num_nodes: int, edges: Integers) -> Floats:
+    """(n, n) ones where two nodes are joined by an edge of (2, m); without self-loops."""
+    adjacency = np.zeros((num_nodes, num_nodes))
+    first, second = edges[:, edges[0] != edges[1]]
+    adjacency[first, second] = adjacency[second, first] = 1.0
+    return adjacency
+
+
+def colouring_of(portraits: Sequence[Portrait], names: Mapping[int, str] | None) -> Colouring:
+    """Colours of all nodes; where any graph has no values, every node has the same colour and there is no legend."""
+    given = [one.node_values for one in portraits if one.node_values is not None]
+    if len(given) < len(portraits) or not given:
+        plain = coloured([np.zeros(portrait.graph.num_nodes, dtype=np.int64) for portrait in portraits])
+        return plain._replace(legend=[])
+    return coloured(given, names)
 
 
 def components(adjacency: Floats) -> list[Integers]:

@@ -13,6 +13,7 @@ from pointset.errors import FileFormatError, MissingExtraError
 from pointset.files import replacing
 from pointset.machine import VERSION
 from pointset.reports.comparison import comparison_page
+from pointset.reports.palette import css_variables
 from pointset.reports.run_page import page_of
 from pointset.runs.records import read_group, read_run, run_folders
 
@@ -37,7 +38,7 @@ def check_page_extra() -> None:
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
     """The template filled in; every value is escaped unless the template marks it as a drawing."""
-    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    style = css_variables() + files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     return _environment().get_template(template).render(values, style=style, version=VERSION)
 
 

@@ -1,25 +1,26 @@
-"""One picture of a graph as points: the graph, its spectrum, its points and their inner products."""
+"""Pictures as files: of points, of graphs side by side, of what ``pointset express`` finds.
+
+Every function writes ``.png``, ``.svg`` or ``.pdf``, whole or not at all, and replaces an older file; the same content
+gives the same file. All raise ``MissingExtraError`` where matplotlib is not installed, and ``FileFormatError`` where
+the name ends in something else or its folder does not exist, both before anything is drawn.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from pointset.errors import FileFormatError, GraphError, MissingExtraError
 from pointset.files import replacing
-from pointset.points.point_set import PointSet
-from pointset.reports.palette import NO_LEGEND, Legend, Portrait
+from pointset.reports.layout import NO_LEGEND, Legend, Portrait
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-# Writing a picture as ``.png``, ``.svg`` or ``.pdf``, whole or not at all.
-
+    from pointset.points.point_set import PointSet
 
 _FORMATS = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 # Without the time of writing, so that the same picture gives the same file.
@@ -47,11 +48,24 @@ def check_picture_file(path: str | Path) -> None:
 
 
 def save_picture(figure: Figure, path: str | Path) -> None:
-    """Write a figure in the format that the name ends in; an older file is replaced."""
+    """Write a figure in the format that the name ends in."""
+    import matplotlib as mpl
+
     target = Path(path)
     file_format = _FORMATS[target.suffix.lower()]
-    with replacing(target) as temporary:
+    with replacing(target) as temporary, mpl.rc_context({"svg.hashsalt": "pointset"}):  # else names in it are random
         figure.savefig(temporary, format=file_format, metadata=_METADATA[file_format])
+
+
+def svg_text(figure: Figure, digest: str) -> str:
+    """A figure as SVG that holds the digest of its content; it depends on nothing else."""
+    import matplotlib as mpl
+
+    file = io.StringIO()
+    metadata = {"Date": None, "Creator": "pointset results", "Description": f"content {digest}"}
+    with mpl.rc_context({"svg.hashsalt": digest}):
+        figure.savefig(file, format="svg", metadata=metadata)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
 def draw_points(points: PointSet, path: str | Path, *, title: str | None = None) -> None:
@@ -63,40 +77,32 @@ def draw_points(points: PointSet, path: str | Path, *, title: str | None = None)
 
     Args:
         points: a point set of any matrix; where it is not positive semi-definite, coordinates are U√|Λ|.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
+        path: where to write.
         title: heading of the picture, by default the size of the graph.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
         GraphError: the eigenpairs contain NaN or infinity.
     """
     check_picture_file(path)
     from pointset.reports.point_picture import compose
 
-    if not (torch.isfinite(points.eigenvalues).all() and torch.isfinite(points.eigenvectors).all()):
+    if not (points.eigenvalues.isfinite().all() and points.eigenvectors.isfinite().all()):
         raise GraphError("the eigenpairs contain NaN or infinity, so there is nothing to draw")
     save_picture(compose(points, title), path)
-
-
-# A picture of several graphs side by side (:func:`draw_gallery`).
 
 
 def draw_gallery(portraits: Sequence[Portrait], path: str | Path, *, heading: str, legend: Legend = NO_LEGEND) -> None:
     """Save a picture of graphs, each with its title and caption, and one legend for all.
 
-    The same graphs give the same picture. A graph of n nodes costs O(n²) for each step of the layout; one with more
-    than 1,000 nodes is named, not drawn.
+    A graph of n nodes costs O(n²) for each step of the layout; one with more than 1,000 nodes is named, not drawn.
 
     Args:
         portraits: the graphs, at least one.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``. An older file is replaced.
+        path: where to write.
         heading: of the whole picture.
         legend: what colours and widths mean.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
         GraphError: there is no graph.
     """
     check_picture_file(path)
@@ -105,13 +111,6 @@ def draw_gallery(portraits: Sequence[Portrait], path: str | Path, *, heading: st
     from pointset.reports.gallery import compose_gallery
 
     save_picture(compose_gallery(portraits, heading, legend), path)
-
-
-# Pictures of what ``pointset express`` finds, from the same content that it writes as JSON.
-#
-# All take the content and a path that ends in ``.png``, ``.svg`` or ``.pdf``; an older file is replaced. They raise
-# ``MissingExtraError`` where matplotlib is not installed, and ``FileFormatError`` for another ending or a missing
-# folder.
 
 
 def draw_theorems(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:

@@ -9,17 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pointset.arrays import Floats
 from pointset.metrics import ThresholdCurve, threshold_curve
-from pointset.reports.charts import HEIGHT, WIDTH, Axis, Cell, Chart, Element, Figure, Table, add, drawing, finished
+from pointset.reports.charts import HEIGHT, WIDTH, Axis, Cell, Chart, Figure, Table
 from pointset.reports.palette import SCALE
+from pointset.reports.svg import Element, add, drawing, finished
 from pointset.runs.records import Predictions, RunRecord
 from pointset.runs.result import RunResult
 from pointset.text import clipped, counted, number
-
-# What charts and their captions need of true and predicted values: R², MAE, ROC and precision-recall curves.
-
-
-Floats = NDArray[np.float64]
 
 
 class Agreement(NamedTuple):
@@ -64,9 +61,6 @@ def confusion(
     return names, np.array([[pairs[one, other] for other in names] for one in names], dtype=np.int64)
 
 
-# Predicted against true: dots or a density for numbers, ROC and precision-recall curves for labels.
-
-
 MOST_TARGETS, MOST_LABELS = 13, 10
 _MOST_DOTS = 1500  # rows from which dots would hide each other and make the file large: a density is drawn
 _BARS = 31
@@ -96,9 +90,9 @@ def _agreement_figure(target: str, unit: str, rows: int, found: Agreement) -> Fi
         chart.density(_densities(found, span), SCALE[1])
     else:
         chart.dots(found.true, found.predicted)
-    chart.line([span.low, span.high], [span.low, span.high], "diagonal")
+    chart.line([span.low, span.high], [span.low, span.high], "reference")
     known = len(found.true)
-    return Figure(chart.svg(), title, scores + (f"; {known:,} of {rows:,} rows have a value" if known < rows else ""))
+    return chart.figure(title, scores + (f"; {known:,} of {rows:,} rows have a value" if known < rows else ""))
 
 
 def error_figure(true: Floats, predicted: Floats, unit: str) -> Figure:
@@ -114,10 +108,10 @@ def error_figure(true: Floats, predicted: Floats, unit: str) -> Figure:
     )
     chart = Chart(x, y, "Histogram of the errors", height=WIDTH * 0.86)
     chart.bars(edges, heights)
-    chart.line([0, 0], [y.low, y.high], "diagonal")
+    chart.line([0, 0], [y.low, y.high], "reference")
     bias = number(float(errors.mean()) if len(errors) else None, 2)
     left_out = f" The largest 1 %, beyond ±{number(reach, 2)}, are not drawn." if len(inside) < len(errors) else ""
-    return Figure(chart.svg(), "Errors", f"How many rows have which error; their mean is {bias}.{left_out}")
+    return chart.figure("Errors", f"How many rows have which error; their mean is {bias}.{left_out}")
 
 
 def _densities(found: Agreement, span: Axis) -> Floats:
@@ -142,11 +136,11 @@ def _roc(found: Mapping[str, ThresholdCurve], legend: list[tuple[str, str]]) -> 
     mean = number(float(np.mean(scores)), 3) if scores else "unknown"
     x, y = Axis(0, 1, "false positive rate"), Axis(0, 1, "true positive rate")
     chart = Chart(x, y, f"ROC curve, area {mean}", height=HEIGHT * 1.2)
-    chart.line([0, 1], [0, 1], "diagonal")
+    chart.line([0, 1], [0, 1], "reference")
     for target, style in legend:
         chart.line(found[target].false_positive_rate, found[target].recall, style)
     words = f"Area under the curve {mean}" + (f", mean over {counted(len(scores), 'label')}" if len(found) > 1 else "")
-    return Figure(chart.svg(), "ROC curve", f"{words}. The dashed diagonal is guessing.")
+    return chart.figure("ROC curve", f"{words}. The dashed diagonal is guessing.")
 
 
 def _precision_recall(found: Mapping[str, ThresholdCurve], legend: list[tuple[str, str]]) -> Figure:
@@ -160,12 +154,9 @@ def _precision_recall(found: Mapping[str, ThresholdCurve], legend: list[tuple[st
     if len(found) == 1:
         (one,) = found.values()
         share = one.positives / max(one.positives + one.negatives, 1)
-        chart.line([0, 1], [share, share], "diagonal")
+        chart.line([0, 1], [share, share], "reference")
         words += f"; guessing would give {number(share, 3)}, the share of positives (dashed)"
-    return Figure(chart.svg(), "Precision and recall", f"{words}.")
-
-
-# How often which class was taken for which (:func:`confusion_figure`).
+    return chart.figure("Precision and recall", f"{words}.")
 
 
 MOST_CLASSES = 25
@@ -212,7 +203,7 @@ def _draw_cell(root: Element, corner: tuple[float, float], cell: float, times: i
     (x, y), size = corner, cell - 2.0
     add(root, "rect", x=x, y=y, width=size, height=size, rx=3.0, class_="cell-back")
     add(root, "rect", x=x, y=y, width=size, height=size, rx=3.0, class_="cell", fill_opacity=f"{share:.3f}")
-    style = "on-strong" if share > 0.55 else "on-weak"
+    style = "on-dark" if share > 0.55 else "on-page"
     middle = {"x": x + size / 2, "text_anchor": "middle"}
     if few and cell > 40:
         add(root, "text", f"{times:,}", y=y + size / 2 + 1, class_=f"cell-count {style}", **middle)

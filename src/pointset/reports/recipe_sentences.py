@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from pointset.metrics import higher_is_better, metric_label
 from pointset.registry import preset_title
-from pointset.reports.charts import Axis, add, drawing, finished
+from pointset.reports.charts import Axis
+from pointset.reports.svg import add, drawing, finished
 from pointset.runs.recipe import DatasetChoice, Expected, ModelChoice, Recipe, Schedule
 from pointset.runs.records import RunRecord
 from pointset.runs.result import RunResult

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pointset.metrics import higher_is_better, metric_label, metric_meaning, metric_unit
 from pointset.registry import preset_title
-from pointset.reports.charts import Cell, Table
-from pointset.reports.examples import attention_figures, error_words, worst_graphs
-from pointset.reports.learning_curves import best_epoch, function_figure, learning_curves
+from pointset.reports.charts import Cell, Table, Tile
+from pointset.reports.examples import attention_figures, function_figure, worst_graphs, worst_intro
+from pointset.reports.learning_curves import best_epoch, learning_curves
 from pointset.reports.prediction_charts import prediction_section
 from pointset.reports.recipe_sentences import Verdict, recipe_notes, recipe_sentences, verdict_on
 from pointset.runs.recipe import Expected
@@ -104,15 +104,6 @@ def _plain(name: str, value: Any) -> str:
 
 
 # What was learned and how well: the first sentence, the key numbers, the comparison with the paper.
-
-
-class Tile(NamedTuple):
-    """A key number; ``mark`` is a class of the style sheet: main, better, worse, level."""
-
-    label: str
-    value: str
-    note: str = ""
-    mark: str = ""
 
 
 def lead(run: RunRecord) -> str:
@@ -298,7 +289,7 @@ def page_of(run: RunRecord) -> dict[str, Any]:
         "scores": score_table(result) if result is not None else None,
         "targets": target_table(result) if result is not None else None,
         "worst": worst_graphs(examples.worst) if examples.worst else None,
-        "worst_intro": error_words(result),
+        "worst_intro": worst_intro(result),
         "functions": function_figure(examples.functions) if examples.functions is not None else None,
         "attention": attention_figures(examples.attention) if examples.attention is not None else None,
         "finished": result is not None,

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pointset.reports.layout import Floats, Integers
-from pointset.reports.palette import (
+from pointset.arrays import Floats, Integers
+from pointset.reports.layout import (
     MOST_NODES,
     NO_LEGEND,
-    SCALE,
-    Colouring,
     Legend,
     Portrait,
-    as_hex,
     colouring_of,
     ends_of,
     positions_of,
+    too_many,
 )
+from pointset.reports.palette import SCALE, Colouring, as_hex
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -66,7 +65,7 @@ def draw(portrait: Portrait, colours: Floats, columns: int, rows: int) -> list[T
         if not crowded:
             letters[y, x] = _NODE
     else:
-        message = "no nodes" if not graph.num_nodes else f"{graph.num_nodes:,} nodes: too many"
+        message = too_many(graph.num_nodes).replace("\n", " ")
         letters[rows // 2, : len(message)] = list(message)[:columns]
     return [_line(*row) for row in zip(letters.tolist(), styles.tolist(), strict=True)]
 

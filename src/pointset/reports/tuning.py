@@ -1,28 +1,25 @@
-"""Pictures of a study and a page with all of it, from what ``pointset tune`` writes as ``tuning.json``.
+"""A search of hyperparameters as a page with pictures (:func:`write_tuning_report`), from its ``tuning.json``.
 
-They raise ``MissingExtraError`` where matplotlib or jinja2 is not installed.
+Everything here raises ``MissingExtraError`` where matplotlib or jinja2 is not installed.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pointset.metrics import metric_label
-from pointset.reports.charts import Axis, Cell, Chart, Figure, Table
+from pointset.reports.charts import Axis, Cell, Chart, Figure, Table, Tile
 from pointset.reports.pages import check_page_extra, rendered, write_page
+from pointset.reports.palette import BLUE, HAIRLINE, QUIET
 from pointset.reports.pictures import check_picture_file, save_picture
-from pointset.reports.run_page import Tile
 from pointset.text import clipped, counted, duration, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
-
-
-# What the page of a study shows (:func:`page_of`): key numbers, pictures, values against scores, the trials.
-
 
 _STATES = ("complete", "pruned", "failed", "running", "waiting", "retried")
 _MOST_ROWS = 200
@@ -87,12 +84,12 @@ def _chart(content: Content, key: str, name: str) -> Figure | None:
     ends = (low / room, high * room) if log else (low - room, high + room)
     x = Axis(*ends, log=log, whole=content["ranges"][key]["whole"])
     chart = Chart(x, y, f"Validation {name} against {key} of {counted(len(points), 'trial')}")
-    for state, style in (("pruned", "c7 faint"), ("complete", "c0")):
+    for state, style in (("pruned", "c7 large faint"), ("complete", "c0 large")):
         chart.dots([value for value, _ in found[state]], [score for _, score in found[state]], style)
     if content["best"]:
         best = next(trial for trial in content["trials"] if trial["number"] == content["best"][0])
-        chart.mark(float(best["values"][key]), float(best["value"]), "", "c1")
-    return Figure(chart.svg(), key, "")
+        chart.ring(float(best["values"][key]), float(best["value"]))
+    return chart.figure(key)
 
 
 def _values(content: Content, key: str, state: str) -> list[tuple[float, float]]:
@@ -147,7 +144,12 @@ def _data_address(path: Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
-def draw_history(content: Mapping[str, Any], path: str | Path) -> None:
+_PICTURE = (6.0, 3.2)  # inches of the history between its axes
+_WIDE, _ROW, _NUMBER = 7.6, 0.44, 0.65  # inches of the importance: the page, a row, the number behind a bar
+TOO_FEW = "With so few complete trials it cannot be said how much each mattered: it needs at least 4."
+
+
+def draw_history(content: Content, path: str | Path) -> None:
     """The score of every trial, and the best so far.
 
     Args:
@@ -155,12 +157,10 @@ def draw_history(content: Mapping[str, Any], path: str | Path) -> None:
         path: where to write; ``.png``, ``.svg`` or ``.pdf``.
     """
     check_picture_file(path)
-    from pointset.reports.tuning_charts import compose_history
-
-    _save(compose_history, content, path)
+    save_picture(compose_history(content), path)
 
 
-def draw_importance(content: Mapping[str, Any], path: str | Path) -> None:
+def draw_importance(content: Content, path: str | Path) -> None:
     """How much each hyperparameter mattered; with too few trials it says so.
 
     Args:
@@ -168,12 +168,10 @@ def draw_importance(content: Mapping[str, Any], path: str | Path) -> None:
         path: where to write; ``.png``, ``.svg`` or ``.pdf``.
     """
     check_picture_file(path)
-    from pointset.reports.tuning_charts import compose_importance
-
-    _save(compose_importance, content, path)
+    save_picture(compose_importance(content), path)
 
 
-def write_tuning_report(content: Mapping[str, Any], folder: str | Path) -> Path:
+def write_tuning_report(content: Content, folder: str | Path) -> Path:
     """Write ``history.svg``, ``importance.svg`` and ``report.html``, which holds both, into a folder.
 
     Args:
@@ -187,16 +185,78 @@ def write_tuning_report(content: Mapping[str, Any], folder: str | Path) -> Path:
     history, importance, page = (Path(folder) / name for name in ("history.svg", "importance.svg", "report.html"))
     draw_history(content, history)
     draw_importance(content, importance)
-    pass
-
     pictures = {history: "Scores of all trials", importance: "How much each hyperparameter mattered"}
     write_page(rendered("tuning.html.j2", page_of(content, pictures)), page)
     return page
 
 
-def _save(compose: Callable[[Mapping[str, Any]], Picture], content: Mapping[str, Any], path: str | Path) -> None:
-    """The same content gives the same file: without a salt, names inside of an SVG are random."""
-    import matplotlib as mpl
+def compose_history(content: Content) -> Picture:
+    """The picture of :func:`draw_history`."""
+    from pointset.reports.canvas import HEAD, MARGIN, Page, draw_chart, draw_legend
 
-    with mpl.rc_context({"svg.hashsalt": "pointset"}):
-        save_picture(compose(content), path)
+    trials, name = content["trials"], metric_label(content["metric"])
+    page = Page(_WIDE, HEAD + 0.35 + _PICTURE[1] + 1.0 + MARGIN)
+    page.head(f"{content['recipe']}: {counted(len(trials), 'trial')}", _history_subtitle(content, name))
+    chart = _history_chart(content, name)
+    draw_chart(page, chart, (_WIDE - MARGIN - _PICTURE[0], HEAD + 0.35, *_PICTURE))
+    draw_legend(page, chart, MARGIN, page.high - MARGIN - 0.2, in_a_row=True)
+    return page.figure
+
+
+def _history_chart(content: Content, name: str) -> Chart:
+    """A dot for each trial; a line that steps wherever a trial was better than all before."""
+    trials, up = content["trials"], content["higher_is_better"]
+    done, pruned = (
+        [(one["number"], one["value"]) for one in trials if one["state"] == state and one["value"] is not None]
+        for state in ("complete", "pruned")
+    )
+    failed = [one["number"] for one in trials if one["state"] == "failed"]
+    values = [value for _, value in (*done, *pruned)]
+    y = Axis.around([values], f"validation {name}", may_be_log=not up, margin=0.08)
+    last = max(len(trials), 2) - 0.4
+    chart = Chart(Axis(-0.6, last, "trial", whole=True), y, f"Validation {name} of {counted(len(trials), 'trial')}")
+    best, steps = math.nan, list[tuple[float, float]]()
+    for at, value in done:
+        if not steps or (value > best if up else value < best):
+            steps += [(at, best), (at, value)] if steps else [(at, value)]
+            best = value
+    chart.line([at for at, _ in steps] + [last], [value for _, value in steps] + [best], "c0 pale", "the best so far")
+    for points, style, label in ((pruned, "c7 large hollow", "ended early"), (done, "c0 large", "trained to the end")):
+        if points:
+            chart.dots([at for at, _ in points], [value for _, value in points], style, label)
+    if failed:
+        chart.dots(failed, [y.low] * len(failed), "c1 large cross", "failed")
+    if steps:
+        chart.ring(steps[-1][0], best)
+    return chart
+
+
+def _history_subtitle(content: Content, name: str) -> str:
+    direction = "higher is better" if content["higher_is_better"] else "lower is better"
+    shown = f"Best validation {name} of each trial; {direction}."
+    if not content["best"]:
+        return f"{shown} No trial came to its end."
+    best = next(trial for trial in content["trials"] if trial["number"] == content["best"][0])
+    return f"{shown} Trial {best['number']} is the best: {number(best['value'])}"
+
+
+def compose_importance(content: Content) -> Picture:
+    """The picture of :func:`draw_importance`."""
+    from pointset.reports.canvas import HEAD, MARGIN, TEXT, Page, draw_bar, width_of
+
+    shares: Mapping[str, float] = content["importance"] or {}
+    done = sum(trial["state"] == "complete" for trial in content["trials"])
+    page = Page(_WIDE, HEAD + max(len(shares), 1) * _ROW + MARGIN)
+    below = f"How unlike all values those of the best quarter are (PED-ANOVA), of {counted(done, 'complete trial')}"
+    page.head(f"{content['recipe']}: what mattered", below)
+    if not shares:
+        page.write(MARGIN, HEAD + 0.1, TOO_FEW, color=QUIET)
+    name = max((width_of(key, TEXT) for key in shares), default=0.0) + 0.25
+    page.names(list(shares), MARGIN, HEAD, name, _ROW)
+    left, track = MARGIN + name, _WIDE - 2 * MARGIN - name - _NUMBER
+    for row, share in enumerate(shares.values()):
+        middle = HEAD + (row + 0.5) * _ROW
+        draw_bar(page, left, middle, _ROW, track, HAIRLINE, zorder=-2)
+        draw_bar(page, left, middle, _ROW, track * share / max([*shares.values(), 1e-9]), BLUE)
+        page.write(left + track + 0.12, middle, f"{share:.0%}", weight="bold", va="center_baseline")
+    return page.figure

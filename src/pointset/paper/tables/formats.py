@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pointset.errors import FileFormatError
 from pointset.files import read_json, replacing, write_json
-from pointset.paper.tables.pictures import curve_chart
+from pointset.paper.tables.pictures import curve_figure
 from pointset.paper.tables.result import Row, TableResult
 from pointset.paper.tables.sheet import (
     COSTS,
@@ -30,8 +30,8 @@ from pointset.paper.tables.sheet import (
     make_sheet,
     total_time,
 )
+from pointset.reports.charts import Tile
 from pointset.reports.pages import rendered
-from pointset.reports.run_page import Tile
 from pointset.text import counted
 
 _CROWDED = 8  # columns; with more of them LaTeX's move together, and HTML's deviations stand below their means
@@ -249,7 +249,6 @@ def html_page(result: TableResult) -> str:
         MissingExtraError: jinja2 is not installed.
     """
     sheet = make_sheet(result)
-    chart = curve_chart(result)
     values = {
         "title": result.title,
         "eyebrow": f"pointset · {result.paper_table} of the paper · budget {result.budget}",
@@ -264,8 +263,7 @@ def html_page(result: TableResult) -> str:
         "width": len(sheet.heads) + 1 + sheet.with_parameters,
         "against": against_paper(result),
         "columns": [column.title for column in result.columns],
-        "curves": chart[0] if chart else None,
-        "legend": chart[1] if chart else [],
+        "curves": curve_figure(result),
         "costs": costs_of(result),
         "cost_heads": COSTS,
         "facts": facts_of(result),

@@ -1,85 +1,36 @@
-"""Which pictures a table gives on the results page, and what is in them (:func:`pictures_of`)."""
+"""Charts of a table: validation curves of our rows, and what was measured beside what the paper prints.
+
+:func:`pictures_of` gives them as SVG files for the results page, :func:`curve_figure` as a part of the table's page.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import numpy as np
+
+from pointset.arrays import Floats
 from pointset.paper.tables.result import Column, Row, RunRecord, TableResult
 from pointset.paper.tables.sheet import counterpart_of, shared
 from pointset.reports.charts import Axis, Chart, Figure
-
-# Validation curves of our rows (:func:`curves_of`), and the chart of a page (:func:`curve_chart`).
-
-
-COLOURS = 10  # of the style sheet
-Curve = tuple[tuple[int, float], ...]
-
-
-class RowCurves(NamedTuple):
-    """One for each seed or fold."""
-
-    title: str
-    curves: list[Curve]
-
-
-def curves_of(result: TableResult) -> list[RowCurves]:
-    """Those that may stand in one chart: the runs of a row differ in seed and fold only, not in what they learn."""
-    rows = []
-    for row in result.rows:
-        if row.source != "ours":
-            continue
-        if _learn_different_things(row.runs):
-            return []
-        if curves := [run.curve for run in row.runs if len(run.curve) > 1]:
-            rows.append(RowCurves(row.title, curves))
-    return rows
-
-
-def score_name(result: TableResult) -> str:
-    """Of the first column where it is the only score, otherwise just that."""
-    scores = [column for column in result.columns if column.better != "neither"]
-    return f"validation {scores[0].title}" if len(scores) == 1 else "validation score"
-
-
-def curve_chart(result: TableResult) -> tuple[Figure, list[tuple[str, str]]] | None:
-    """The chart and its legend (titles and styles); None where there is nothing that may be compared."""
-    rows = curves_of(result)
-    if not rows:
-        return None
-    points = [point for row in rows for curve in row.curves for point in curve]
-    epochs = [epoch for epoch, _ in points]
-    low = result.columns[0].better != "high"
-    y = Axis.around([[value for _, value in points]], score_name(result), may_be_log=low)
-    x = Axis(min(epochs), max(max(epochs), min(epochs) + 1), "epoch", whole=True)
-    chart = Chart(x, y, f"{score_name(result)} of {', '.join(row.title for row in rows)} over the epochs")
-    legend = []
-    for index, row in enumerate(rows):
-        style = f"c{index % COLOURS}"
-        legend.append((row.title, style))
-        for curve in row.curves:
-            chart.line([epoch for epoch, _ in curve], [value for _, value in curve], style)
-    scale = " Logarithmic scale." if y.log else ""
-    text = f"One line for each run; {'lower' if low else 'higher'} is better.{scale}"
-    return Figure(chart.svg(), "", text), legend
-
-
-def _learn_different_things(runs: tuple[RunRecord, ...]) -> bool:
-    return any(often > 1 for often in Counter((run.seed, run.fold) for run in runs if run.curve).values())
-
+from pointset.reports.learning_curves import Curve, curve_style, learning_curve
+from pointset.reports.pictures import svg_text
 
 _LEAST_COLUMNS = 3  # fewer numbers are read faster in the table
-_DRAWING = 1  # to be raised when the same content is drawn in another way
+_DRAWING = 2  # to be raised when the same content is drawn in another way
+_SPREAD = 0.6  # of the way to the next column: where the marks of one column stand
+_DASH = 0.3  # half the length of a short line that stands for a row of the paper, in the same terms
 
 
 class Picture(NamedTuple):
     """``digest`` is that of the content: the file holds it, so that an outdated one is known without drawing anew."""
 
     file: str
-    text: str  # for who cannot see it
+    text: str  # for those who cannot see it
     digest: str
     draw: Callable[[], str]  # the SVG
 
@@ -87,63 +38,108 @@ class Picture(NamedTuple):
 def pictures_of(name: str, result: TableResult) -> list[Picture]:
     """Validation curves, and measured beside printed; those for which the result has the numbers."""
     pictures = []
-    if learned := _learning(result):
-        text = f"{score_name(result)} over the epochs: {', '.join(row['title'] for row in learned['rows'])}"
-        pictures.append(_picture(f"results_{name}_learning.svg", text, "learning", learned))
-    if measured := _beside(result):
-        text = f"{result.title}: measured here beside the paper's"
-        pictures.append(_picture(f"results_{name}.svg", text, "beside", measured))
+    if curves := curve_chart(result):
+        pictures.append(_picture(f"results_{name}_learning.svg", curves, 5.6))
+    if beside := chart_beside_paper(result):
+        pictures.append(_picture(f"results_{name}.svg", beside, max(4.5, 0.75 * len(result.columns))))
     return pictures
 
 
-def _picture(file: str, text: str, kind: str, content: dict[str, Any]) -> Picture:
-    words = json.dumps([_DRAWING, kind, content], sort_keys=True, allow_nan=False)
-    digest = hashlib.sha256(words.encode()).hexdigest()[:32]
+def _picture(file: str, chart: Chart, wide: float) -> Picture:
+    parts = [(part.kind, part.x.tolist(), part.y.tolist(), part.style, part.text) for part in chart.parts]
+    axes = [chart.x.label, chart.x.names, chart.y.label, chart.y.log]
+    content = json.dumps([_DRAWING, chart.description, axes, parts, chart.legend])
+    digest = hashlib.sha256(content.encode()).hexdigest()[:32]
 
     def draw() -> str:
-        from pointset.paper.tables import drawing
+        from pointset.reports.canvas import compose_chart
 
-        return drawing.DRAWINGS[kind](content, digest)
+        return svg_text(compose_chart(chart, wide, 3.3), digest)
 
-    return Picture(file, text, digest, draw)
+    return Picture(file, chart.description, digest, draw)
 
 
-def _learning(result: TableResult) -> dict[str, Any] | None:
-    rows = curves_of(result)
-    if not rows:
+def curve_figure(result: TableResult) -> Figure | None:
+    """The validation curves for a page; None where there is nothing that may be compared."""
+    chart = curve_chart(result)
+    return None if chart is None else chart.figure("", f"One line for each run.{chart.y.scale_note}")
+
+
+def curve_chart(result: TableResult) -> Chart | None:
+    """A line for each run of our rows; runs of one row share a colour.
+
+    None where there is none, or where the runs of a row differ in more than seed and fold: they learn different things.
+    """
+    curves: list[Curve] = []
+    titles: list[str] = []
+    for row in result.rows:
+        if row.source != "ours":
+            continue
+        if _learn_different_things(row.runs):
+            return None
+        if not (known := [run.curve for run in row.runs if len(run.curve) > 1]):
+            continue
+        style = curve_style(len(titles)) + (" thin" if len(known) > 1 else "")
+        titles.append(row.title)
+        curves += [Curve.through(curve, style, row.title) for curve in known]
+    if not curves:
         return None
+    scores = [column for column in result.columns if column.better != "neither"]
+    score = f"validation {scores[0].title}" if len(scores) == 1 else "validation score"
     low = result.columns[0].better != "high"
-    return {"rows": [row._asdict() for row in rows], "score": score_name(result), "low": low}
+    label = f"{score} ({'lower' if low else 'higher'} is better)"
+    description = f"{score} over the epochs: {', '.join(titles)}"
+    return learning_curve(curves, description, score=label, lower_is_better=low)
 
 
-def _beside(result: TableResult) -> dict[str, Any] | None:
-    """Only where all columns can stand on one axis, and something of ours has a counterpart."""
+def _learn_different_things(runs: tuple[RunRecord, ...]) -> bool:
+    return any(often > 1 for often in Counter((run.seed, run.fold) for run in runs if run.curve).values())
+
+
+def chart_beside_paper(result: TableResult) -> Chart | None:
+    """For each column: ours as dots, what they repeat as rings, all rows of the paper as short lines behind.
+
+    None unless all columns can stand on one axis, and something of ours has a counterpart.
+    """
     columns = result.columns
     alike = shared([f"{column.unit} {column.better} {column.factor}" for column in columns])
     pairs = [(row, other) for row in result.rows if (other := counterpart_of(row, result)) is not None]
     if alike is None or columns[0].better == "neither" or len(columns) < _LEAST_COLUMNS or not pairs:
         return None
-    bound = columns[0].counts_below
-    rows = [
-        {"title": row.title, "repeats": other.title, "ours": _values(row, columns), "printed": _values(other, columns)}
-        for row, other in pairs
-    ]
-    if all(value is None for row, _ in pairs for value in _values(row, columns)):
+    ours = [_values(row, columns) for row, _ in pairs]
+    printed = [_values(other, columns) for _, other in pairs]
+    others = [_values(row, columns) for row in result.rows if row.source == "paper"]
+    if not np.isfinite(ours).any():
         return None
-    return {
-        "columns": [column.title for column in columns],
-        "rows": rows,
-        "others": [_values(row, columns) for row in result.rows if row.source == "paper"],
-        "unit": columns[0].unit,
-        "low": columns[0].better == "low",
-        "bound": None if bound is None else bound * columns[0].factor,
-    }
+    first = columns[0]
+    low, places = first.better == "low", np.arange(len(columns), dtype=np.float64)
+    label = f"{f'in {first.unit}, ' if first.unit else ''}{'lower' if low else 'higher'} is better"
+    x, y = Axis.of_names(column.title for column in columns), Axis.around([*others, *ours], label, may_be_log=low)
+    chart = Chart(x, y, f"{result.title}: measured here beside the paper's")
+    if first.counts_below is not None:
+        bound = first.counts_below * first.factor
+        chart.line([x.low, x.high], [bound, bound], "reference", f"counts: at most {bound:g}")
+    for index, values in enumerate(others):
+        label = "all rows of the paper" if index == 0 else ""
+        x_values, y_values = _joined(places - _DASH, values, places + _DASH, values)
+        chart.line(x_values, y_values, "c7 thin pale", label)
+    for index, ((row, _), mine, theirs) in enumerate(zip(pairs, ours, printed, strict=True)):
+        at = places + _SPREAD * ((index + 0.5) / len(pairs) - 0.5)
+        x_values, y_values = _joined(at, theirs, at, mine)
+        chart.line(x_values, y_values, f"c{index % 10} thin pale")
+        chart.dots(at, theirs, f"c{index % 10} large hollow")
+        chart.dots(at, mine, f"c{index % 10} large", f"{row.title}, measured here")
+    chart.legend.append(("the paper's row that it repeats", "c7 large hollow", "dots"))
+    return chart
 
 
-def _values(row: Row, columns: tuple[Column, ...]) -> list[float | None]:
-    """As shown; None where there is no number."""
-    cells = [row.cells.get(column.key) for column in columns]
-    return [
-        None if cell is None or cell.mean is None else cell.mean * column.factor
-        for cell, column in zip(cells, columns, strict=True)
-    ]
+def _values(row: Row, columns: Sequence[Column]) -> list[float]:
+    """As shown; NaN where there is no number."""
+    cells = [(row.cells.get(column.key), column.factor) for column in columns]
+    return [np.nan if cell is None or cell.mean is None else cell.mean * factor for cell, factor in cells]
+
+
+def _joined(x: Floats, y: Sequence[float], to_x: Floats, to_y: Sequence[float]) -> tuple[Floats, Floats]:
+    """(3k,) each: one broken line from each point to its partner."""
+    gaps = np.full(len(x), np.nan)
+    return np.stack([x, to_x, gaps], axis=1).ravel(), np.stack([y, to_y, gaps], axis=1).ravel()
