@@ -1,4 +1,4 @@
-"""What a graph's features are: the specs that a dataset hands to a model.
+"""What a graph's features are: the specs that a dataset hands to a model; and settings that are whole numbers.
 
 ``Categories(28)`` is one column of categories 0…27, ``Categories(119, 5, 12)`` three columns; ``Reals(3)`` three real
 columns; None no features. Node features and edge features each have one.
@@ -64,3 +64,10 @@ def read_spec(value: Any, name: str) -> Spec:
     if isinstance(value, (list, tuple)):
         return Categories(*value)
     raise SpecError(f"got {name}={value!r}; expected Categories(…), Reals(width) or None")
+
+
+def check_whole_numbers(**settings: Any) -> None:
+    """Refuse a setting that is not a whole number of at least 1."""
+    for name, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SpecError(f"got {name}={value!r}; expected a whole number, at least 1")

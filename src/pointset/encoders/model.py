@@ -21,7 +21,7 @@ from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
 from pointset.registry import load_part, preset_named
-from pointset.specs import Spec, read_spec
+from pointset.specs import Spec, check_whole_numbers, read_spec
 
 Function = TypeVar("Function", bound=Callable[..., torch.Tensor])
 
@@ -231,10 +231,7 @@ def _as_points(batch: Any, matrix: str) -> PointBatch:
 
 
 def _check(settings: Settings) -> None:
-    for name in ("out", "dim", "layers"):
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SpecError(f"got {name}={value!r}; expected a whole number, at least 1")
+    check_whole_numbers(out=settings.out, dim=settings.dim, layers=settings.layers)
     for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):
         if getattr(settings, name) not in known:
             raise SpecError(f"got {name}={getattr(settings, name)!r}; expected {' or '.join(map(repr, known))}")

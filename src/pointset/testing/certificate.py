@@ -29,6 +29,7 @@ from pointset.prediction.tables import PredictionOptions, TablePrediction
 from pointset.progress import progress_bar, track
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
+from pointset.specs import check_whole_numbers
 from pointset.testing.symmetry import Change, Measurement, RowsOfGraphs, Symmetry, as_points, measure_invariance
 from pointset.training.data import load_data
 from pointset.training.outputs import as_predictions
@@ -263,7 +264,10 @@ def check_run(
     Raises:
         PointsetError: the run or its data cannot be read, so that nothing is said of the model.
     """
-    _check_numbers(limit, repeats, tolerance, tolerance_float64)
+    check_whole_numbers(limit=limit, repeats=repeats)
+    for allowed_change in (tolerance, tolerance_float64):
+        if not 0 < allowed_change < math.inf:
+            raise SpecError(f"got a tolerance of {allowed_change!r}; expected a positive number")
     predictor, allowed = load(run), {"float32": tolerance, "float64": tolerance_float64}
     if data is None:
         drawn = graphs_of_run(predictor, Path(run), data_dir=data_dir, limit=limit, seed=seed, progress=progress)
@@ -324,12 +328,3 @@ def _with_repeated_eigenvalues(model: PointModel, graphs: list[Graph]) -> int:
     """Only on these graphs another basis inside an eigenspace is more than a change of signs."""
     spaces = (points.eigenspaces() for points in as_points(model, graphs))
     return sum(any(space.multiplicity > 1 for space in of_graph) for of_graph in spaces)
-
-
-def _check_numbers(limit: int, repeats: int, *tolerances: float) -> None:
-    for name, value in (("limit", limit), ("repeats", repeats)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SpecError(f"got {name}={value!r}; expected a whole number, at least 1")
-    for tolerance in tolerances:
-        if not 0 < tolerance < math.inf:
-            raise SpecError(f"got a tolerance of {tolerance!r}; expected a positive number")
