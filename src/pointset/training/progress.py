@@ -1,4 +1,8 @@
-"""Ways to watch a training run (:func:`watcher_for`)."""
+"""Ways to watch a training run: a bar, lines for a log, nothing, TensorBoard (:func:`watcher_for`).
+
+A :class:`Watcher` is told what happens; :class:`Session` keeps the numbers, and pieces of text with shorter forms make
+lines that fit any terminal. Light to import (no torch; rich only where a bar is drawn).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pointset.errors import MissingExtraError, SpecError, did_you_mean
+from pointset.metrics import metric_label
 from pointset.progress import seconds_left
 from pointset.text import clock, counted, log_number, short_clock, visible
 
@@ -23,10 +29,18 @@ if TYPE_CHECKING:
 
     from pointset.runs.result import EpochRow
 
+MODES = ("auto", "bar", "plain", "quiet")
 
-# What a training run tells those who watch it (:class:`Watcher`): a bar, a log, TensorBoard, a test.
-#
-# Light to import (no torch).
+_SETTLED_SECONDS = 0.5  # of an epoch, after which its speed says something
+_EPOCH_SECONDS = 10  # between two lines of a log about epochs; the first and the last always have one
+_BATCH_SECONDS = 60  # without any line, after which a long epoch gives a sign of life
+_REFRESHES = 4  # of the bar per second, by a thread of rich's: a step only sets numbers
+_MARKS = 10  # lines that stay above the bar, over the whole run
+_BAR_WIDTHS = {0: 6, 70: 8, 90: 16, 110: 24}  # columns of the bar itself, from so many of the terminal on
+_GAP = 2  # blanks between two pieces of a line
+# Which piece takes its next form where a line is too long; the first goes first.
+_SHORTENED = ("batch", "best", "speed", "val", "batch", "best", "left", "epoch", "speed", "loss", "best", "val")
+_STYLES = {"epoch": "bold", "batch": "dim", "speed": "cyan", "best": "green", "left": "yellow"}
 
 
 class Plan(NamedTuple):
@@ -34,16 +48,19 @@ class Plan(NamedTuple):
 
     name: str
     epochs: int
-    first_epoch: int  # from 0; above 0 when the run goes on after a break
+    first_epoch: int  # from 0; above 0 when a run is resumed
     batches: int  # per epoch
     graphs: int  # per epoch
-    metric: str  # of the validation scores that which chooses the best epoch
+    metric: str  # the validation score that chooses the best epoch
     higher_is_better: bool
     parameters: int
 
 
-class Watcher(Protocol):
-    """Called by the loop, in this order: begin, (batch …, validating, epoch) …, end. ``say`` may come at any time."""
+class Watcher:
+    """Told by the loop, in this order: begin, (batch …, validating, epoch) …, end. ``say`` may come at any time.
+
+    Watchers override what they care about.
+    """
 
     def begin(self, plan: Plan) -> None:
         """Training starts; after an ``end`` it may start again, with another plan."""
@@ -66,14 +83,45 @@ class Watcher(Protocol):
         """Training is over, whether it was finished, stopped or failed."""
 
 
-# Where a run stands, as the bar and the log tell it (:class:`Session`).
+def watcher_for(mode: str, *, log_dir: Path | None) -> Watcher:
+    """The watcher of a mode, and TensorBoard's event files too where they are wanted.
+
+    Args:
+        mode: ``bar`` (a line that moves, on stderr), ``plain`` (lines for log files, on stderr), ``quiet``, or
+            ``auto``: a bar where stderr is a terminal, otherwise plain.
+        log_dir: the folder of the event files; None for none.
+
+    Raises:
+        SpecError: there is no such mode.
+        MissingExtraError: tensorboard is not installed.
+    """
+    if mode not in MODES:
+        raise SpecError(f"got progress {mode!r}; expected one of {', '.join(MODES)}{did_you_mean(mode, list(MODES))}")
+    if mode == "auto":
+        mode = "bar" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+    watcher: Watcher = {"bar": Bar, "plain": Plain, "quiet": Quiet}[mode]()
+    return watcher if log_dir is None else Watchers(watcher, TensorBoard(log_dir))
 
 
-_SETTLED_SECONDS = 0.5  # of an epoch, after which its speed says something
+class Quiet(Watcher):
+    """Shows nothing, notes nothing."""
+
+
+class Watchers(Watcher):
+    """Several as one; each is told all, in their order."""
+
+    def __init__(self, *watchers: Watcher):
+        for event in ("begin", "batch", "validating", "epoch", "say", "end"):
+            setattr(self, event, partial(self._tell, watchers, event))
+
+    @staticmethod
+    def _tell(watchers: Sequence[Watcher], event: str, *about: Any) -> None:
+        for watcher in watchers:
+            getattr(watcher, event)(*about)
 
 
 class Session:
-    """The state of a run from its begin, or from where it goes on after a break. Keeping it costs a microsecond.
+    """The state of a run from where it was started or resumed. Keeping it costs a microsecond.
 
     A thread may read it at any moment: nothing read here is a state that only exists between two lines.
     """
@@ -151,21 +199,11 @@ class Session:
         return max(round(left - since), 1) if left else 0
 
 
-# The words of the bar and of the log: pieces of a line, each with shorter forms for narrow terminals.
-
-
-GAP = 2  # blanks between two pieces
-
-
 class Piece(NamedTuple):
     """A piece of a line: its forms from the longest to the shortest, which may be empty."""
 
     name: str
     forms: tuple[str, ...]
-
-
-# Which piece takes its next form where a line is too long; the first goes first.
-_SHORTENED = ("batch", "best", "speed", "val", "batch", "best", "left", "epoch", "speed", "loss", "best", "val")
 
 
 class Line:
@@ -180,55 +218,49 @@ class Line:
         if width > self._width:
             self._steps = 0
         self._width = width
-        texts = _shortened(pieces, self._steps)
-        while _length(list(texts.values())) > width and self._steps < len(_SHORTENED):
+        while True:
+            done = _SHORTENED[: self._steps]
+            texts = {piece.name: piece.forms[min(done.count(piece.name), len(piece.forms) - 1)] for piece in pieces}
+            texts = {name: text for name, text in texts.items() if text}
+            if sum(len(text) + _GAP for text in texts.values()) - _GAP <= width or len(done) == len(_SHORTENED):
+                return texts
             self._steps += 1
-            texts = _shortened(pieces, self._steps)
-        return texts
-
-
-def _shortened(pieces: Sequence[Piece], steps: int) -> dict[str, str]:
-    done = _SHORTENED[:steps]
-    texts = {piece.name: piece.forms[min(done.count(piece.name), len(piece.forms) - 1)] for piece in pieces}
-    return {name: text for name, text in texts.items() if text}
-
-
-def _length(texts: Sequence[str]) -> int:
-    return sum(map(len, texts)) + GAP * max(len(texts) - 1, 0)
 
 
 def title(plan: Plan) -> str:
-    """``training own: 300 epochs of 10,000 graphs, 472,312 parameters; best epoch by mae``."""
+    """``training own: 300 epochs of 10,000 graphs, 472,312 parameters; best epoch by MAE``."""
     epochs = f"{counted(plan.epochs, 'epoch')} of {counted(plan.graphs, 'graph')}"
-    begun = f"; going on after epoch {plan.first_epoch:,}" if plan.first_epoch else ""
-    chosen = f"; best epoch by {plan.metric.replace('_', ' ')}"
-    return visible(f"training {plan.name}: {epochs}, {plan.parameters:,} parameters{chosen}{begun}")
+    resumed = f"; resumed after epoch {plan.first_epoch:,}" if plan.first_epoch else ""
+    chosen = f"; best epoch by {metric_label(plan.metric)}"
+    return visible(f"training {plan.name}: {epochs}, {plan.parameters:,} parameters{chosen}{resumed}")
 
 
-def epoch_piece(epoch: int, plan: Plan) -> Piece:
-    """``epoch 12/300``."""
-    number = f"{epoch:>{len(str(plan.epochs))}}/{plan.epochs}"
-    return Piece("epoch", (f"epoch {number}", number.strip()))
+def line_pieces(session: Session, epoch: int, row: EpochRow | None, when: Piece, *batch: str) -> list[Piece]:
+    """A line about a run: epoch, batch (its forms, if any), loss, the scores of ``row``, speed, time."""
+    epochs = session.plan.epochs
+    number = f"{epoch:>{len(str(epochs))}}/{epochs}"
+    return [
+        Piece("epoch", (f"epoch {number}", number.strip())),
+        Piece("batch", batch or ("",)),
+        Piece("loss", ("",) if session.loss is None else (f"loss {log_number(session.loss)}", "")),
+        *score_pieces(row, session.plan),
+        speed_piece(session.speed),
+        when,
+    ]
 
 
 def score_pieces(row: EpochRow | None, plan: Plan) -> list[Piece]:
-    """``val mae 0.2340``, ``best 0.2200 (epoch 10)``; those that there are."""
+    """``val MAE 0.2340``, ``best 0.2200 (epoch 10)``; those that there are."""
     if row is None:
         return []
-    name = plan.metric.replace("_", " ")
     pieces = []
     if plan.metric in row.val:
         value = log_number(row.val[plan.metric])
-        pieces.append(Piece("val", (f"val {name} {value}", f"val {value}", "")))
+        pieces.append(Piece("val", (f"val {metric_label(plan.metric)} {value}", f"val {value}", "")))
     if not math.isnan(row.best_value):
         best = f"best {log_number(row.best_value)}"
         pieces.append(Piece("best", (f"{best} (epoch {row.best_epoch})", f"{best} ({row.best_epoch})", best, "")))
     return pieces
-
-
-def loss_piece(loss: float | None) -> Piece:
-    """``loss 0.1234``."""
-    return Piece("loss", ("",) if loss is None else (f"loss {log_number(loss)}", ""))
 
 
 def speed_piece(graphs_per_second: float | None) -> Piece:
@@ -239,33 +271,19 @@ def speed_piece(graphs_per_second: float | None) -> Piece:
     return Piece("speed", (f"{speed} graphs/s", f"{speed}/s", ""))
 
 
-def time_piece(left: int | None, elapsed: float) -> Piece:
+def left_piece(session: Session, *, over: bool = False) -> Piece:
     """``3:12 left``; ``in 12:40`` where nothing is left to do; empty where it is not known."""
+    left = 0 if over else session.left
     if left is None:
         return Piece("left", ("",))
-    return Piece("left", (f"{clock(left)} left" if left else f"in {clock(elapsed)}", short_clock(left or elapsed)))
+    text = f"{clock(left)} left" if left else f"in {clock(session.elapsed)}"
+    return Piece("left", (text, short_clock(left or session.elapsed)))
 
 
-# One line that moves, on stderr (:class:`Bar`).
+class Bar(Watcher):
+    """One line that moves, on stderr: epoch, a bar, batch, loss, validation, best so far, speed, time left.
 
-
-_REFRESHES = 4  # per second, by a thread of rich's: a step only sets numbers
-_MARKS = 10  # lines that stay, over the whole run
-_BAR_WIDTHS = {0: 6, 70: 8, 90: 16, 110: 24}  # columns of the bar itself, from so many of the terminal on
-_STYLES = {
-    "epoch": "bold",
-    "bar": "bar.complete",
-    "batch": "dim",
-    "speed": "cyan",
-    "best": "green",
-    "left": "yellow",
-}
-
-
-class Bar:
-    """Epoch, how much of the run is done, speed, loss, validation, best so far, time left; ten lines of it stay.
-
-    Pieces are shortened and left out until the line fits the terminal.
+    Pieces are shortened and left out until the line fits the terminal. Ten lines of it stay.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
@@ -297,13 +315,16 @@ class Bar:
             self._session.validating = True
 
     def epoch(self, row: EpochRow) -> None:
-        if self._session is None or self._live is None:
+        session, live = self._session, self._live
+        if session is None or live is None:
             return
-        self._session.epoch(row)
-        epochs = self._session.plan.epochs
+        session.epoch(row)
+        epochs = session.plan.epochs
         if row.epoch < epochs and row.epoch * _MARKS // epochs > (row.epoch - 1) * _MARKS // epochs:
-            texts = self._mark_line.fitted(_mark_pieces(self._session, row), self._live.console.width)
-            self._live.console.print(_joined(texts), soft_wrap=True)
+            # the time since the start, since the time left will be wrong soon
+            after = Piece("left", (f"after {clock(session.elapsed)}", short_clock(session.elapsed)))
+            pieces = line_pieces(session, row.epoch, row, after)
+            live.console.print(_styled(self._mark_line.fitted(pieces, live.console.width)), soft_wrap=True)
 
     def say(self, message: str) -> None:
         from rich.console import Console
@@ -319,62 +340,35 @@ class Bar:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich for every refresh."""
-        if self._session is None:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        session = self._session
+        if session is None:
             return
         width = next(bar for least, bar in reversed(_BAR_WIDTHS.items()) if options.max_width >= least)
-        texts = self._line.fitted(_state_pieces(self._session, self._over), options.max_width - width - GAP)
-        full, half = divmod(int(2 * width * min(self._session.epochs / max(self._session.plan.epochs, 1), 1.0)), 2)
-        done = "-" * full if options.ascii_only else "━" * full + "╸" * half
-        rest = " " if options.ascii_only or console.color_system is None or console.no_color else "━"
-        line = _joined({"epoch": texts.pop("epoch"), "bar": done})
-        line.append(rest * (width - len(done)) + " " * GAP, style="bar.back")
-        yield line.append_text(_joined(texts))
+        batch = f"{session.done:>{len(str(session.plan.batches))}}/{session.plan.batches}"
+        where = f"{'validating' if session.validating else f'batch {batch}':<10}"
+        forms = () if self._over else (where, batch, "")
+        pieces = line_pieces(session, session.number, session.row, left_piece(session, over=self._over), *forms)
+        texts = self._line.fitted(pieces, options.max_width - width - _GAP)
+        grid = Table.grid(padding=(0, _GAP))
+        for column_width in (None, width, None):
+            grid.add_column(width=column_width, no_wrap=True)
+        bar = ProgressBar(total=max(session.plan.epochs, 1), completed=session.epochs, width=width)
+        grid.add_row(_styled({"epoch": texts.pop("epoch")}), bar, _styled(texts))
+        yield grid
 
 
-def _state_pieces(session: Session, over: bool) -> list[Piece]:
-    """Of the line that moves."""
-    plan = session.plan
-    batch = f"{session.done:>{len(str(plan.batches))}}/{plan.batches}"
-    where = f"{'validating' if session.validating else f'batch {batch}':<10}"
-    return [
-        epoch_piece(session.number, plan),
-        Piece("batch", ("",) if over else (where, batch, "")),
-        speed_piece(session.speed),
-        loss_piece(session.loss),
-        *score_pieces(session.row, plan),
-        time_piece(0 if over else session.left, session.elapsed),
-    ]
-
-
-def _mark_pieces(session: Session, row: EpochRow) -> list[Piece]:
-    """Of a line that stays: the time since the start, since the time left will be wrong soon."""
-    return [
-        epoch_piece(row.epoch, session.plan),
-        loss_piece(row.train_loss),
-        *score_pieces(row, session.plan),
-        Piece("left", (f"after {clock(session.elapsed)}", short_clock(session.elapsed))),
-    ]
-
-
-def _joined(texts: dict[str, str]) -> Text:
+def _styled(texts: dict[str, str]) -> Text:
     from rich.text import Text
 
-    line = Text(no_wrap=True, end="")
-    for index, (name, text) in enumerate(texts.items()):
-        line.append(" " * GAP if index else "")
-        line.append(text, style=_STYLES.get(name))
-    return line
+    gap = Text(" " * _GAP)
+    return gap.join(Text(text, style=_STYLES.get(name, "")) for name, text in texts.items())
 
 
-# Lines for log files and pipes (:class:`Plain`).
-
-
-_EPOCH_SECONDS = 10  # between two lines of epochs; the first and the last always have one
-_BATCH_SECONDS = 60  # without any line, after which a long epoch gives a sign of life
-
-
-class Plain:
-    """A line for an epoch, on stderr, at most every 10 seconds, without colours."""
+class Plain(Watcher):
+    """A line for an epoch, on stderr, at most every 10 seconds, without colours: for log files and pipes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -387,47 +381,35 @@ class Plain:
         self._write(title(plan))
 
     def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
-        if self._session is None:
+        session = self._session
+        if session is None:
             return
-        self._session.batch(batch, graphs, loss)
-        if self._session.latest - self._written >= _BATCH_SECONDS:
-            self._write_state(epoch, f"batch {batch}/{self._session.plan.batches}", None)
-
-    def validating(self) -> None: ...
+        session.batch(batch, graphs, loss)
+        if session.latest - self._written >= _BATCH_SECONDS:
+            where = f"batch {batch}/{session.plan.batches}"
+            self._write_pieces(line_pieces(session, epoch, None, left_piece(session), where))
 
     def epoch(self, row: EpochRow) -> None:
-        if self._session is None:
+        session = self._session
+        if session is None:
             return
-        self._session.epoch(row)
-        last = row.epoch >= self._session.plan.epochs
+        session.epoch(row)
+        last = row.epoch >= session.plan.epochs
         if last or self._shown is None or self._clock() - self._written >= _EPOCH_SECONDS:
-            self._write_state(row.epoch, "", row)
+            self._write_pieces(line_pieces(session, row.epoch, row, left_piece(session)))
+            self._shown = row
 
     def say(self, message: str) -> None:
         self._write(visible(message))
 
     def end(self) -> None:
-        if self._session is None:
-            return
-        row = self._session.row
-        if row is not None and row is not self._shown:  # stopped before its end: where it stood
-            self._write_state(row.epoch, "", row, over=True)
-        self._session = None
+        session, self._session = self._session, None
+        if session is not None and session.row is not None and session.row is not self._shown:
+            # stopped before its end: where it stood
+            self._write_pieces(line_pieces(session, session.row.epoch, session.row, left_piece(session, over=True)))
 
-    def _write_state(self, epoch: int, batch: str, row: EpochRow | None, *, over: bool = False) -> None:
-        if self._session is None:
-            return
-        plan = self._session.plan
-        pieces = [
-            epoch_piece(epoch, plan),
-            Piece("batch", (batch,)),
-            loss_piece(self._session.loss),
-            *score_pieces(row, plan),
-            speed_piece(self._session.speed),
-            time_piece(0 if over else self._session.left, self._session.elapsed),
-        ]
-        self._write((" " * GAP).join(piece.forms[0] for piece in pieces if piece.forms[0]))
-        self._shown = row or self._shown
+    def _write_pieces(self, pieces: Sequence[Piece]) -> None:
+        self._write((" " * _GAP).join(piece.forms[0] for piece in pieces if piece.forms[0]))
 
     def _write(self, text: str) -> None:
         self._written = self._clock()
@@ -435,30 +417,8 @@ class Plain:
             print(text, file=sys.stderr, flush=True)
 
 
-# Watching without a word (:class:`Quiet`).
-
-
-class Quiet:
-    """Shows nothing, notes neither; and what watchers inherit that care for some events only."""
-
-    def begin(self, plan: Plan) -> None: ...
-
-    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None: ...
-
-    def validating(self) -> None: ...
-
-    def epoch(self, row: EpochRow) -> None: ...
-
-    def say(self, message: str) -> None: ...
-
-    def end(self) -> None: ...
-
-
-# Event files for TensorBoard (:class:`TensorBoard`).
-
-
-class TensorBoard(Quiet):
-    """``train_loss``, ``lr`` and ``val_<metric>`` for each epoch, counted from 1.
+class TensorBoard(Watcher):
+    """``train_loss``, ``lr`` and ``val_<metric>`` for each epoch, counted from 1, as event files.
 
     Raises:
         MissingExtraError: tensorboard is not installed.
@@ -489,75 +449,3 @@ class TensorBoard(Quiet):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-MODES = ("auto", "bar", "plain", "quiet")
-
-
-def watcher_for(mode: str, *, log_dir: Path | None) -> Watcher:
-    """The watcher of a mode, and TensorBoard's event files too where they are wanted.
-
-    Args:
-        mode: ``bar`` (a line that moves, on stderr), ``plain`` (lines for log files, on stderr), ``quiet``, or
-            ``auto``: a bar where stderr is a terminal, otherwise plain.
-        log_dir: the folder of the event files; None for none.
-
-    Raises:
-        SpecError: there is no such mode.
-        MissingExtraError: tensorboard is not installed.
-    """
-    if mode not in MODES:
-        raise SpecError(f"got progress {mode!r}; expected one of {', '.join(MODES)}{did_you_mean(mode, list(MODES))}")
-    if mode == "auto":
-        mode = "bar" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
-    watcher = _shown(mode)
-    if log_dir is None:
-        return watcher
-    pass
-
-    return Watchers(watcher, TensorBoard(log_dir))
-
-
-def _shown(mode: str) -> Watcher:
-    if mode == "bar":
-        pass
-
-        return Bar()
-    if mode == "plain":
-        pass
-
-        return Plain()
-    pass
-
-    return Quiet()
-
-
-class Watchers:
-    """Several as one; each is told all, in their order."""
-
-    def __init__(self, *watchers: Watcher):
-        self.watchers = watchers
-
-    def begin(self, plan: Plan) -> None:
-        for watcher in self.watchers:
-            watcher.begin(plan)
-
-    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
-        for watcher in self.watchers:
-            watcher.batch(epoch, batch, graphs, loss)
-
-    def validating(self) -> None:
-        for watcher in self.watchers:
-            watcher.validating()
-
-    def epoch(self, row: EpochRow) -> None:
-        for watcher in self.watchers:
-            watcher.epoch(row)
-
-    def say(self, message: str) -> None:
-        for watcher in self.watchers:
-            watcher.say(message)
-
-    def end(self) -> None:
-        for watcher in self.watchers:
-            watcher.end()

@@ -85,9 +85,9 @@ def test_a_log_line_says_all(capsys: pytest.CaptureFixture[str]) -> None:
         clock.now += 16
         log.epoch(row(epoch, 0.234, 10, 0.22) if epoch >= 10 else row(epoch, 0.3))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "training small: 300 epochs of 100 graphs, 12,345 parameters; best epoch by mae"
+    assert lines[0] == "training small: 300 epochs of 100 graphs, 12,345 parameters; best epoch by MAE"
     assert lines[-1] == (
-        "epoch  12/300  loss 0.08333  val mae 0.2340  best 0.2200 (epoch 10)  4,532 graphs/s  1:16:48 left"
+        "epoch  12/300  loss 0.08333  val MAE 0.2340  best 0.2200 (epoch 10)  4,532 graphs/s  1:16:48 left"
     )
 
 
@@ -107,9 +107,9 @@ def test_a_log_of_long_epochs_gives_signs_of_life(capsys: pytest.CaptureFixture[
     train(Plain(clock), clock, epochs=2, seconds=400)
     lines = capsys.readouterr().err.splitlines()
     assert lines[1] == "epoch 1/2  batch 2/10  loss 0.5000  0.3 graphs/s  10:48 left"
-    assert [line for line in lines if "val mae" in line] == [
-        "epoch 1/2  loss 1.000  val mae 1.000  best 1.000 (epoch 1)  4,532 graphs/s  6:40 left",
-        "epoch 2/2  loss 0.5000  val mae 0.5000  best 0.5000 (epoch 2)  4,532 graphs/s  in 13:20",
+    assert [line for line in lines if "val MAE" in line] == [
+        "epoch 1/2  loss 1.000  val MAE 1.000  best 1.000 (epoch 1)  4,532 graphs/s  6:40 left",
+        "epoch 2/2  loss 0.5000  val MAE 0.5000  best 0.5000 (epoch 2)  4,532 graphs/s  in 13:20",
     ]
 
 
@@ -180,7 +180,7 @@ def test_the_bar_fits_one_line(width: int) -> None:
     if width >= 100:
         assert line.rstrip().endswith("80:00:00 left")
     if width == 200:
-        assert "batch  7/10  " in line and "val mae 0.2340  best 0.2340 (epoch 12)" in line
+        assert "batch  7/10  " in line and "val MAE 0.2340  best 0.2340 (epoch 12)" in line
 
 
 def test_the_bar_says_when_it_validates() -> None:
@@ -351,7 +351,7 @@ def test_without_tensorboard_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 
 def test_no_score_so_far_shows_none() -> None:
     pieces = progress.score_pieces(row(1, math.nan), plan(3))
-    assert [piece.forms[0] for piece in pieces] == ["val mae nan"]
+    assert [piece.forms[0] for piece in pieces] == ["val MAE nan"]
     assert progress.score_pieces(row(1, 0.5), plan(3, metric="roc_auc"))[0].name == "best"
 
 
