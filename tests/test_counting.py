@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 
-from pointset.datasets import counting as paths
-from pointset.datasets import counting as substructures
+from pointset.datasets import counting
 from pointset.datasets.benchmarks.counting import counting_graphs
 from pointset.datasets.counting import SUBSTRUCTURES, count_many, count_substructures
 from pointset.datasets.counting_formulas import cycle_counts, path_matrix
@@ -175,8 +174,8 @@ def test_many_are_counted_as_each_alone(matrices: list[NDArray[np.float64]]) -> 
 def test_the_size_of_the_pieces_changes_nothing(piece: int, entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = counting_graphs(seed=3, count=4)
     expected = count_many(*graphs)
-    monkeypatch.setattr(paths, "_PIECE", piece)
-    monkeypatch.setattr(substructures, "_TABLE_ENTRIES", entries)
+    monkeypatch.setattr(counting, "_PIECE", piece)
+    monkeypatch.setattr(counting, "_TABLE_ENTRIES", entries)
     np.testing.assert_array_equal(count_many(*graphs), expected)
 
 

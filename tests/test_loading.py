@@ -189,7 +189,7 @@ def test_without_a_connection_the_address_is_named(cache: Path, offer: partial[N
     ("path", "stated", "message"),
     [
         ("short", {}, "was cut short: 1 of 10 bytes"),
-        ("page.zip", {}, r"gave no .zip, but b'<h'"),
+        ("page.zip", {}, r"did not give a .zip, but b'<h'"),
         ("nothing", {}, "it was not kept"),
         ("good", {"sha256": "0" * 64}, "is not the file that was published: its SHA-256"),
         ("good", {"md5": "0" * 32}, "is not the file that was published: its MD5"),

@@ -536,7 +536,7 @@ def test_the_second_use_reads_the_cache_and_gives_the_same_bytes(
     path = table(tmp_path, [*rows, ("C(", 1, "bad")], header="smiles,y,note")
     first = smiles_csv(path)
     files = {file.name: file.read_bytes() for file in cache.rglob("*") if file.is_file()}
-    assert len(files) == 2
+    assert len(files) == 1
 
     def forbidden(*_: object, **__: object) -> None:
         raise AssertionError("molecules are read again")
@@ -552,10 +552,7 @@ def test_the_second_use_reads_the_cache_and_gives_the_same_bytes(
     for damaged in sorted(files):
         (file,) = cache.rglob(damaged)
         file.write_bytes(files[damaged][:-3])
-        if file.suffix == ".safetensors":
-            with pytest.warns(StoreWarning):
-                again = smiles_csv(path)
-        else:
+        with pytest.warns(StoreWarning):
             again = smiles_csv(path)
         assert flat(again) == flat(first)
         assert {file.name: file.read_bytes() for file in cache.rglob("*") if file.is_file()} == files

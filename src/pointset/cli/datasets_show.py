@@ -310,7 +310,7 @@ def described(benchmark: Benchmark, dataset: Dataset | None) -> dict[str, Any]:
     about: dict[str, Any] = {
         "card": benchmark.card.as_dict(),
         "options": dict(benchmark.options),
-        "known_files": [file._asdict() for file in known_files(benchmark)],
+        "known_files": [file._asdict() for source in benchmark.sources for file in known_files(source)],
     }
     if dataset is None:
         return about | {"origin": None, "files": [], "sha256": [], "statistics": None}
@@ -372,8 +372,9 @@ def _lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     for title, text in (("licence", card.licence), ("source", card.source), ("reference", card.reference)):
         if text:
             yield title, text
-    for title, files in groupby(known_files(benchmark), key=lambda file: file.source):
-        yield "files", f"{title}: {', '.join(file.in_words for file in files)}"
+    for source in benchmark.sources:
+        if files := known_files(source):
+            yield "files", f"{source.title}: {', '.join(file.description for file in files)}"
     yield from (("note", note) for note in card.notes)
     yield from (("note", f"{source.title}: {source.note}") for source in benchmark.sources if source.note)
     yield from (("option", f"{name}: {meaning}") for name, meaning in benchmark.options.items())

@@ -1,8 +1,8 @@
-"""The closed formulas for paths and cycles that hold: the paper's (Appendix), put right where the print is wrong.
+"""The paper's closed formulas for paths and cycles (Appendix): to the letter, and put right where the print is wrong.
 
 P_k (n, n) holds in entry i, j ≠ i the number of paths with k edges from i to j, and C_k (n,) in entry i the number of
-cycles with k nodes through i. With A the adjacency matrix and d(X) the diagonal part of X, the printed formulas
-(:mod:`pointset.datasets.counting_formulas`) need four changes:
+cycles with k nodes through i. With A the adjacency matrix, ⊙ (here ``*``) the product of entries and d(X) the diagonal
+part of X, the printed formulas (:func:`printed_path_matrix`, :func:`printed_cycle_counts`) need four changes:
 
 - P₄ counts A² once; it needs 2A².
 - P₅ lacks A d(A d(A²) A), the mirror image of its last term d(A d(A²) A) A.
@@ -26,14 +26,31 @@ from numpy.typing import ArrayLike
 from pointset.arrays import Integers
 from pointset.errors import GraphError, MatrixError
 
-# The paper's closed formulas for paths and cycles (Appendix, Theorem on counting paths), to the letter.
-#
-# P_k (n, n) is said to hold in entry i, j the number of paths with k edges from i to j, and C_k (n,) in entry i the
-# number of cycles with k nodes through i. A is the adjacency matrix, ⊙ (here ``*``) the product of entries, d(X) the
-# diagonal part of X. Not all of them hold: :mod:`pointset.datasets.counting_formulas` has those that do.
-
+__all__ = ["cycle_counts", "path_matrix", "printed_cycle_counts", "printed_path_matrix"]
 
 MAX_DEGREE = 512  # the coefficients of P₆ sum to less than 2⁹ and the terms of A P₆ are at most 512⁶: below 2⁶³
+
+
+def path_matrix(adjacency: ArrayLike, length: int) -> Integers:
+    """P_k for k = ``length`` from 2 to 6, exact: (…, n, n) → (…, n, n).
+
+    Args:
+        adjacency: one or several matrices of simple graphs: zeros and ones, symmetric, zero on the diagonal.
+        length: k, the number of edges.
+    """
+    A = adjacency_matrix(adjacency)
+    paths = printed_path_matrix(A, length)
+    if length == 4:
+        paths = paths + A @ A
+    if length == 5:
+        paths = paths + A @ d(A @ d(A @ A) @ A)
+    return paths - d(paths)
+
+
+def cycle_counts(adjacency: ArrayLike, length: int) -> Integers:
+    """C_k = ½ diagonal(A P_{k−1}) for k = ``length`` from 3 to 7, exact: (…, n, n) → (…, n)."""
+    A = adjacency_matrix(adjacency)
+    return closed_paths(A, path_matrix(A, length - 1)) // 2
 
 
 def printed_path_matrix(adjacency: ArrayLike, length: int) -> Integers:
@@ -135,28 +152,3 @@ def _p6(A: Integers) -> Integers:
 
 
 _FORMULAS: dict[int, Callable[[Integers], Integers]] = {2: _p2, 3: _p3, 4: _p4, 5: _p5, 6: _p6}
-
-
-__all__ = ["cycle_counts", "path_matrix", "printed_cycle_counts", "printed_path_matrix"]
-
-
-def path_matrix(adjacency: ArrayLike, length: int) -> Integers:
-    """P_k for k = ``length`` from 2 to 6, exact: (…, n, n) → (…, n, n).
-
-    Args:
-        adjacency: one or several matrices of simple graphs: zeros and ones, symmetric, zero on the diagonal.
-        length: k, the number of edges.
-    """
-    A = adjacency_matrix(adjacency)
-    paths = printed_path_matrix(A, length)
-    if length == 4:
-        paths = paths + A @ A
-    if length == 5:
-        paths = paths + A @ d(A @ d(A @ A) @ A)
-    return paths - d(paths)
-
-
-def cycle_counts(adjacency: ArrayLike, length: int) -> Integers:
-    """C_k = ½ diagonal(A P_{k−1}) for k = ``length`` from 3 to 7, exact: (…, n, n) → (…, n)."""
-    A = adjacency_matrix(adjacency)
-    return closed_paths(A, path_matrix(A, length - 1)) // 2

@@ -1,4 +1,4 @@
-"""Graphs with a card, a split and targets: :class:`Dataset`."""
+"""Graphs with a card, a split and targets (:class:`Dataset`), and how targets are normalised (:class:`TargetScale`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset.arrays import Integers
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.splits.parts import Split, check_split
 from pointset.datasets.table import GraphTable
@@ -26,9 +26,6 @@ from pointset.points.store import PointStore
 if TYPE_CHECKING:
     from pointset.datasets.own.rejected import Rejected
     from pointset.datasets.splits import LeakReport
-
-
-# Normalising targets, and undoing it (:class:`TargetScale`).
 
 
 _ROUNDING = 1e-12
@@ -127,7 +124,7 @@ class Dataset:
     provenance: Provenance
     smiles: Sequence[str] | None = None  # of each graph, where it is a molecule
     rejected: Sequence[Rejected] = ()  # rows of own data that could not be read, with reasons
-    rows: NDArray[np.int64] | None = None  # (G,) of own data: the line of each graph, or its number in graph files
+    rows: Integers | None = None  # (G,) of own data: the line of each graph, or its number in graph files
 
     def __post_init__(self) -> None:
         y = self.features.y
@@ -190,9 +187,9 @@ class Dataset:
             workers: threads of the solver.
             progress: whether to show a bar; by default where there is a terminal.
         """
-        keeper = store if isinstance(store, PointStore) else PointStore(store)
+        store = store if isinstance(store, PointStore) else PointStore(store)
         return to_points_many(
-            self.arrays, matrix=matrix, rank=rank, store=keeper, dtype=dtype, workers=workers, progress=progress
+            self.arrays, matrix=matrix, rank=rank, store=store, dtype=dtype, workers=workers, progress=progress
         )
 
     def with_split(self, split: Split) -> Dataset:

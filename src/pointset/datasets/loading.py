@@ -113,7 +113,7 @@ def _read(benchmark: Benchmark, found: Found, digests: tuple[str, ...], show: bo
     name = benchmark.card.name
     path = prepared_file(name, found.source.title, *digests, *map(_version, found.source.tools))
     try:
-        return prepared(path, lambda: _made(found, digests, show))
+        return prepared(path, lambda: (_made(found, digests, show), {}))[0]
     except MissingExtraError:
         raise
     except PointsetError as error:

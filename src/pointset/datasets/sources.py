@@ -1,4 +1,4 @@
-"""Where the files of a dataset come from, and what reads them (:class:`Source`, :class:`Benchmark`)."""
+"""Where the files of a benchmark come from (:class:`Source`): found on this machine, or downloaded (:func:`obtain`)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from pointset.datasets.table import GraphTable
 from pointset.errors import MissingDataError, SpecError
 from pointset.files import cache_folder, replacing
 from pointset.progress import progress_bar
+
+DATA_VARIABLE = "POINTSET_DATA"
+_BLOCK = 1 << 20  # bytes
+_TIMEOUT_SECONDS = 30
 
 
 class Reader(Protocol):
@@ -82,15 +86,8 @@ class Benchmark:
     options: Mapping[str, str] = field(default_factory=dict)  # name → what it does
 
 
-# A file from its official address into the cache, checked, whole or not at all (:func:`fetch`).
-
-
-_BLOCK = 1 << 20
-_TIMEOUT_SECONDS = 30
-
-
 def fetch(download: Download, folder: Path, *, show: bool | None = None) -> Path:
-    """Download a file unless it is there already.
+    """Download a file unless it is there already: checked, and whole or not at all.
 
     Raises:
         MissingDataError: there is no connection, the file is cut short, or it is not the one that was published.
@@ -138,20 +135,14 @@ def _transfer(download: Download, path: Path, show: bool | None) -> None:
 
 
 def _check_kind(download: Download, path: Path) -> None:
-    """A page that says "log in" or "moved" is no archive."""
+    """A page that says "log in" or "moved" is not an archive."""
     with path.open("rb") as file:
         start = file.read(2)
     expected = {".zip": b"PK", ".gz": b"\x1f\x8b"}.get(Path(download.file).suffix, start)
     if not start or start != expected:
         raise MissingDataError(
-            f"{download.url} gave no {Path(download.file).suffix or 'file'}, but {start!r}…; it was not kept"
+            f"{download.url} did not give a {Path(download.file).suffix or 'file'}, but {start!r}…; it was not kept"
         )
-
-
-# Finding the files of a dataset: the data folder, the cache, an installed package, then the official address.
-
-
-DATA_VARIABLE = "POINTSET_DATA"
 
 
 @dataclass(frozen=True)
@@ -276,9 +267,6 @@ def _listed(texts: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-# The files of a dataset that have a name and mostly a checksum (:func:`known_files`).
-
-
 class KnownFile(NamedTuple):
     """A file that a source reads, with the checksums that its publisher or this project states; empty where none."""
 
@@ -289,19 +277,18 @@ class KnownFile(NamedTuple):
     md5: str
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """``hiv.csv (SHA-256 74b4faf2a1c5…)``."""
         sums = [f"{name} {known[:12]}…" for name, known in (("SHA-256", self.sha256), ("MD5", self.md5)) if known]
         return f"{self.file} ({', '.join(sums) or 'no checksum known'})"
 
 
-def known_files(benchmark: Benchmark) -> list[KnownFile]:
-    """Those that are downloaded, and those whose checksum is known, source by source."""
-    found = []
-    for source in benchmark.sources:
-        downloads = {download.file: download for download in source.downloads}
-        for file in dict.fromkeys([*downloads, *source.sha256]):
-            one = downloads.get(file)
-            url, sha256, md5 = (one.url, one.sha256, one.md5) if one else ("", "", "")
-            found.append(KnownFile(source.title, file, url, source.sha256.get(file, sha256), md5))
-    return found
+def known_files(source: Source) -> list[KnownFile]:
+    """Those that are downloaded, and those whose checksum is known."""
+    downloads = {download.file: download for download in source.downloads}
+    files = []
+    for name in dict.fromkeys([*downloads, *source.sha256]):
+        download = downloads.get(name, Download("", name))
+        sha256 = source.sha256.get(name, download.sha256)
+        files.append(KnownFile(source.title, name, download.url, sha256, download.md5))
+    return files

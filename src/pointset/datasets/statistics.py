@@ -1,6 +1,6 @@
-"""The numbers of a dataset: sizes, degrees, components, features, targets (:func:`statistics_of`).
+"""The numbers of a dataset (:func:`statistics_of`), and of one graph and its points (:func:`facts_of`).
 
-Everything is computed on the flat arrays, so that 250,000 graphs take seconds. NaN is a missing value everywhere.
+All of a dataset is computed on the flat arrays, so that 250,000 graphs take seconds. NaN is a missing value everywhere.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from pointset.machine import training_bytes
 from pointset.points.graphs import Graph, GraphArrays
 from pointset.points.inverse import Rebuilt, rebuild
 from pointset.points.point_set import PointSet
-from pointset.points.solve import adjacency_matrix
 from pointset.specs import Categories, Spec
+
+RoundTrip = Literal["ok", "truncated", "failed"]
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,18 @@ def _flat_edges(arrays: GraphArrays) -> tuple[Array, Array]:
 def _components(arrays: GraphArrays, first: Array, second: Array) -> Array:
     """(G,) components of each graph: all graphs are searched as one, and no component crosses from one to another."""
     nodes = int(arrays.num_nodes.sum())
-    if not nodes:
-        return np.zeros(len(arrays), dtype=np.int64)
-    pattern = scipy.sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(nodes, nodes))
-    count, label = scipy.sparse.csgraph.connected_components(pattern, directed=False)
+    count, label = _connected_components(nodes, first, second)
     representative = np.zeros(count, dtype=np.int64)
     representative[label] = np.arange(nodes)
     graph_of_node = np.repeat(np.arange(len(arrays)), arrays.num_nodes)
     return np.bincount(graph_of_node[representative], minlength=len(arrays))
+
+
+def _connected_components(nodes: int, first: Array, second: Array) -> tuple[int, Array]:
+    """How many there are, and (nodes,) the number of each node's."""
+    pattern = scipy.sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(nodes, nodes))
+    count, label = scipy.sparse.csgraph.connected_components(pattern, directed=False)
+    return int(count), label
 
 
 def _columns(values: Any, spec: Spec, names: Sequence[str]) -> tuple[Column, ...]:
@@ -197,15 +202,9 @@ def _class_counts(column: Array, card: Card) -> dict[str, int]:
     return {name: found.get(value, 0) for value, name in (named | others).items()}
 
 
-# What is worth knowing of a graph and its points before training on it (:func:`facts_of`).
-
-
-RoundTrip = Literal["ok", "truncated", "failed"]
-
-
 @dataclass(frozen=True)
 class GraphFacts:
-    """Facts of one graph; None where the points do not tell."""
+    """What is worth knowing of a graph and its points before training on it; None where the points do not say."""
 
     name: str
     nodes: int
@@ -221,7 +220,7 @@ class GraphFacts:
 
 
 def facts_of(name: str, points: PointSet, graph: Graph | None, *, width: int, layers: int) -> GraphFacts:
-    """Facts of a graph and its points; the way back is really gone.
+    """Facts of a graph and its points; the graph is really rebuilt from them.
 
     Args:
         name: where the graph comes from.
@@ -230,14 +229,14 @@ def facts_of(name: str, points: PointSet, graph: Graph | None, *, width: int, la
         width: channels of the encoder whose memory is forecast.
         layers: its layers.
     """
-    rebuilt, round_trip, problem = _way_back(points, graph)
+    rebuilt, round_trip, problem = _round_trip(points, graph)
     if graph is None and rebuilt is not None:
         graph = Graph(points.num_nodes, rebuilt.edges.numpy(), None, points.weight_kind)
     return GraphFacts(
         name=name,
         nodes=points.num_nodes,
         edges=points.num_edges,
-        components=None if graph is None else _components_graph_facts(graph),
+        components=None if graph is None else _connected_components(graph.num_nodes, *graph.edges)[0],
         rank=points.rank,
         multiplicities=[space.multiplicity for space in points.eigenspaces()],
         smallest_relative_gap=_smallest_gap(points),
@@ -248,7 +247,7 @@ def facts_of(name: str, points: PointSet, graph: Graph | None, *, width: int, la
     )
 
 
-def _way_back(points: PointSet, graph: Graph | None) -> tuple[Rebuilt | None, RoundTrip, str | None]:
+def _round_trip(points: PointSet, graph: Graph | None) -> tuple[Rebuilt | None, RoundTrip, str | None]:
     try:
         rebuilt = rebuild(points)
     except RankError as error:
@@ -258,14 +257,6 @@ def _way_back(points: PointSet, graph: Graph | None) -> tuple[Rebuilt | None, Ro
     if graph is not None and not np.array_equal(rebuilt.edges.numpy(), graph.edges):
         return rebuilt, "failed", "the rebuilt graph has other edges"
     return rebuilt, "ok", None
-
-
-def _components_graph_facts(graph: Graph) -> int:
-    if not graph.num_nodes:
-        return 0
-    pattern = adjacency_matrix(Graph(graph.num_nodes, graph.edges, None, graph.weight_kind))
-    count, _ = scipy.sparse.csgraph.connected_components(pattern, directed=False)
-    return int(count)
 
 
 def _smallest_gap(points: PointSet) -> float | None:

@@ -5,25 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.cache import file_digest
 from pointset.datasets.card import Card, Level, PaperRow, Task
 from pointset.datasets.dataset import Dataset
 from pointset.datasets.loading import assembled, benchmark_named
-from pointset.datasets.sources import Benchmark, Found, Source, obtain
+from pointset.datasets.sources import Benchmark, Found, Source, known_files, obtain
 from pointset.datasets.splits.leaks import find_leaks
 from pointset.datasets.statistics import as_columns, column_names, missing_in
 from pointset.errors import FileFormatError, GraphError
 from pointset.points.graphs import GraphArrays
 from pointset.specs import Categories, Spec
 from pointset.text import counted, percent
-
-# Comparing what a dataset holds with its card and with the paper's table (:func:`content_checks`).
 
 
 class Check(NamedTuple):
@@ -34,6 +32,93 @@ class Check(NamedTuple):
     expected: str
     holds: bool | None  # None where there is nothing to compare with, or the paper is known to be wrong
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared, in the order in which people ask."""
+
+    name: str
+    title: str
+    origin: str
+    source: str
+    from_files: bool  # or made on the spot
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs. What cannot be compared does not count."""
+        return all(check.holds is not False for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "origin": self.origin,
+            "source": self.source,
+            "holds": self.holds,
+            "checks": [check._asdict() for check in self.checks],
+        }
+
+
+def verify(
+    name: str, data_dir: str | Path | None = None, *, download: bool = False, progress: bool | None = None
+) -> Verification:
+    """Compare a dataset with its checksums, its card and the paper's table.
+
+    The files themselves are read from beginning to end, not what the cache keeps of them. Where they cannot be read,
+    that is what was found.
+
+    Args:
+        name: of the dataset.
+        data_dir: a folder with the data, as in :func:`pointset.datasets.load`.
+        download: whether the official address may be asked where the files are not on this machine.
+        progress: whether to show bars; by default where there is a terminal.
+
+    Raises:
+        SpecError: there is no such dataset.
+        MissingDataError: the files are nowhere; the message says what to put where.
+    """
+    benchmark = benchmark_named(name)
+    found = obtain(benchmark, data_dir, download=download, show=progress)
+    checks = [check_file(found.source, file) for file in found.files]
+    dataset, reading = _read(benchmark, found, progress)
+    checks.append(reading)
+    if dataset is not None:
+        checks += content_checks(dataset, progress=progress)
+    return Verification(name, benchmark.card.title, found.origin, found.source.title, bool(found.files), tuple(checks))
+
+
+def check_file(source: Source, file: Path) -> Check:
+    """Whether a file has the checksum that its publisher, or this project, states."""
+    what = f"checksum of {file.name}"
+    known = next((one for one in known_files(source) if Path(one.file).name == file.name), None)
+    use_md5 = known is not None and not known.sha256 and bool(known.md5)
+    algorithm, stated = ("MD5" if use_md5 else "SHA-256"), ("" if known is None else known.sha256 or known.md5)
+    try:
+        with file.open("rb") as opened:
+            digest = partial(hashlib.md5, usedforsecurity=False) if use_md5 else hashlib.sha256
+            got = hashlib.file_digest(opened, digest).hexdigest()
+    except OSError as error:
+        return Check(what, "cannot be read", stated[:12] or "a readable file", False, str(error.strerror))
+    found = f"{algorithm} {got[:12]}…"
+    if not stated:
+        return Check(what, found, "none is known", None)
+    expected = f"{algorithm} {stated[:12].lower()}… (known release)"
+    if got == stated.lower():
+        return Check(what, found, expected, True)
+    return Check(what, found, expected, False, "changed, cut short, or another release: get it again")
+
+
+def _read(benchmark: Benchmark, found: Found, progress: bool | None) -> tuple[Dataset | None, Check]:
+    what = "everything can be read" if found.files else "everything can be made"
+    try:
+        table = found.source.read(found.files, show=progress)
+        dataset = assembled(benchmark, found, (), table)
+    except (FileFormatError, GraphError, OSError) as error:
+        return None, Check(what, "no", "yes", False, str(error))
+    return dataset, Check(what, "yes", "yes", True)
 
 
 def content_checks(dataset: Dataset, *, progress: bool | None = None) -> list[Check]:
@@ -174,101 +259,3 @@ def _classes(values: Array, card: Card) -> Check:
     span = f"{present[0]:g}…{present[-1]:g}" if len(present) else "none"
     found = f"{span}, {missing:,} missing" if missing else span
     return Check("classes", found, f"0…{count - 1}" + (", some may be missing" if may_miss else ""), fits)
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What was compared, in the order in which people ask."""
-
-    name: str
-    title: str
-    origin: str
-    source: str
-    from_files: bool  # or made on the spot
-    checks: tuple[Check, ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing differs. What cannot be compared does not count."""
-        return all(check.holds is not False for check in self.checks)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "origin": self.origin,
-            "source": self.source,
-            "holds": self.holds,
-            "checks": [check._asdict() for check in self.checks],
-        }
-
-
-def verify(
-    name: str, data_dir: str | Path | None = None, *, download: bool = False, progress: bool | None = None
-) -> Verification:
-    """Compare a dataset with its checksums, its card and the paper's table.
-
-    The files themselves are read from beginning to end, not what the cache keeps of them. Where they cannot be read,
-    that is what was found.
-
-    Args:
-        name: of the dataset.
-        data_dir: a folder with the data, as in :func:`pointset.datasets.load`.
-        download: whether the official address may be asked where the files are not on this machine.
-        progress: whether to show bars; by default where there is a terminal.
-
-    Raises:
-        SpecError: there is no such dataset.
-        MissingDataError: the files are nowhere; the message says what to put where.
-    """
-    benchmark = benchmark_named(name)
-    found = obtain(benchmark, data_dir, download=download, show=progress)
-    checks = [check_file(found.source, file) for file in found.files]
-    dataset, reading = _read(benchmark, found, progress)
-    checks.append(reading)
-    if dataset is not None:
-        checks += content_checks(dataset, progress=progress)
-    return Verification(name, benchmark.card.title, found.origin, found.source.title, bool(found.files), tuple(checks))
-
-
-def check_file(source: Source, file: Path) -> Check:
-    """Whether a file has the checksum that its publisher, or this project, states."""
-    what = f"checksum of {file.name}"
-    algorithm, stated = _stated(source, file.name)
-    try:
-        got = file_digest(file) if algorithm == "SHA-256" else _md5(file)
-    except OSError as error:
-        return Check(what, "cannot be read", stated[:12] or "a readable file", False, str(error.strerror))
-    found = f"{algorithm} {got[:12]}…"
-    if not stated:
-        return Check(what, found, "none is known", None)
-    expected = f"{algorithm} {stated[:12].lower()}… (known release)"
-    if got == stated.lower():
-        return Check(what, found, expected, True)
-    return Check(what, found, expected, False, "changed, cut short, or another release: get it again")
-
-
-def _stated(source: Source, name: str) -> tuple[str, str]:
-    """The algorithm and the checksum that is known of a file; SHA-256 and nothing where none is."""
-    if known := source.sha256.get(name):
-        return "SHA-256", known
-    for download in source.downloads:
-        if Path(download.file).name == name and (download.sha256 or download.md5):
-            return ("SHA-256", download.sha256) if download.sha256 else ("MD5", download.md5)
-    return "SHA-256", ""
-
-
-def _md5(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
-def _read(benchmark: Benchmark, found: Found, progress: bool | None) -> tuple[Dataset | None, Check]:
-    what = "everything can be read" if found.files else "everything can be made"
-    try:
-        table = found.source.read(found.files, show=progress)
-        dataset = assembled(benchmark, found, (), table)
-    except (FileFormatError, GraphError, OSError) as error:
-        return None, Check(what, "no", "yes", False, str(error))
-    return dataset, Check(what, "yes", "yes", True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.cache import FileContent, Notes, prepared_file, prepared_with_notes
+from pointset.datasets.cache import FileContent, Notes, prepared, prepared_file
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.molecules.features import OGB_FEATURES
@@ -33,7 +33,7 @@ from pointset.datasets.splits.files import SplitChoice, make_split, split_column
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 
-_VERSION = 2  # raise it when the same file would be read differently
+_VERSION = 3  # raise it when the same file would be read differently
 
 
 class _Plan(NamedTuple):
@@ -201,7 +201,7 @@ def _prepared(plan: _Plan, limit: float, workers: int | None, progress: bool | N
             raise FileFormatError(f"{plan.file.path} has no rows; expected a row for each molecule")
         return table, details.to_json()
 
-    table, content = prepared_with_notes(plan.cached, make)
+    table, content = prepared(plan.cached, make)
     return table, _Details.from_json(content)
 
 
