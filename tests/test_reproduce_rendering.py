@@ -183,7 +183,7 @@ def test_the_page_is_one_file_with_curves_and_no_name_becomes_markup() -> None:
     addresses = [value for _, found in reader.seen for name, value in found.items() if name in ("src", "href")]
     assert all(str(value).startswith("data:") for value in addresses)
     assert not any(tag in ("script", "b") for tag, _ in reader.seen) and "&lt;b&gt;" in page
-    assert [tag for tag, _ in reader.seen].count("svg") == 1 and page.count('class="line c0"') == 3
+    assert [tag for tag, _ in reader.seen].count("svg") == 1 and page.count('class="line c0 thin"') == 3
     assert "prefers-color-scheme: dark" in page and 'class="part ours"' in page
     assert "pointset train tiny seed=2 --run-dir runs/pst-2" in page
 

@@ -27,8 +27,8 @@ from pointset.reports import pages
 from pointset.reports.charts import Axis
 from pointset.reports.pages import write_comparison, write_report
 from pointset.reports.prediction_charts import agreement, confusion, detection
-from pointset.reports.recipe_sentences import verdict_on
 from pointset.reports.svg import picture_of
+from pointset.reports.verdict import verdict_on
 from pointset.runs.recipe import Expected
 from pointset.runs.records import read_run
 from tests.run_records import (
@@ -52,7 +52,7 @@ CHARTS = {
     "regression": ("Predicted against true", "Errors", "R²"),
     "binary": ("ROC curve", "Precision and recall", "Confusion matrix", "guessing would give"),
     "labels": ("ROC curve", "mean over 3 labels", "label 2"),
-    "classes": ("Confusion matrix", "tell 3 classes of graphs apart", "precision", "middle"),
+    "classes": ("Confusion matrix", "distinguish 3 classes of graphs", "precision", "middle"),
 }
 
 

@@ -14,7 +14,7 @@ from pointset.files import replacing
 from pointset.machine import VERSION
 from pointset.reports.comparison import comparison_page
 from pointset.reports.palette import css_variables
-from pointset.reports.run_page import page_of
+from pointset.reports.run_page import run_page
 from pointset.runs.records import read_group, read_run, run_folders
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def write_report(run_dir: str | Path, path: str | Path | None = None) -> Path:
     target = folder / "report.html" if path is None else Path(path)
     if run_folders(folder) != [folder]:
         return write_comparison([folder], target)
-    write_page(rendered("run.html.j2", page_of(read_run(folder))), target)
+    write_page(rendered("run.html.j2", run_page(read_run(folder))), target)
     return target
 
 

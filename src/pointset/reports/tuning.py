@@ -28,7 +28,7 @@ _LONGEST_ERROR = 90
 Content = Mapping[str, Any]
 
 
-def page_of(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
+def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
     """The values of ``tuning.html.j2``; ``pictures`` are SVG files with what they show, which the page takes in."""
     name = metric_label(content["metric"])
     by_number = {trial["number"]: trial for trial in content["trials"]}
@@ -186,7 +186,7 @@ def write_tuning_report(content: Content, folder: str | Path) -> Path:
     draw_history(content, history)
     draw_importance(content, importance)
     pictures = {history: "Scores of all trials", importance: "How much each hyperparameter mattered"}
-    write_page(rendered("tuning.html.j2", page_of(content, pictures)), page)
+    write_page(rendered("tuning.html.j2", tuning_page(content, pictures)), page)
     return page
 
 
