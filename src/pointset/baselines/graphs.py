@@ -1,12 +1,14 @@
-"""Points → edges (:class:`EdgeList`), and all graphs of a batch as one graph of many components (:func:`united`).
+"""The graphs behind a batch of points: as edges for message passing, as dense matrices for the other baselines.
 
-Message passing needs the graph itself. It is still there: the points lose nothing (paper, Theorem 3.1).
+Message passing needs the graph itself. It is still there: the points lose nothing (paper, Theorem 3.1). A baseline has
+a :class:`Structure` in the place of coordinates.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,39 +17,28 @@ from pointset.encoders.batch import PointGroup
 from pointset.encoders.coordinates import PairWeights
 from pointset.errors import SpecError
 
-# Return probabilities of random walks, the structural encoding RWSE of GPS (Rampášek et al., 2022).
-
-
-def return_probabilities(adjacency: Tensor, steps: int) -> Tensor:
-    """diag((D⁻¹A)^k) for k = 1 … ``steps``: the probability that k steps from node i end at i, (steps, B, n).
-
-    D⁻¹A and the symmetric S = D^-½AD^-½ are similar by a diagonal matrix, so their powers have one diagonal; and
-    diag(S^(a+b)) = Σ_j (S^a)_ij (S^b)_ij, so half of the powers are enough: ``steps``/2 products of n³.
-    A weight counts by its size |w|; a node without edges has zeros.
-
-    Args:
-        adjacency: (B, n, n), symmetric.
-        steps: number of powers.
-    """
-    weights = adjacency.abs()
-    degrees = weights.sum(-1)
-    root = torch.where(degrees > 0, degrees.clamp(min=torch.finfo(degrees.dtype).tiny).rsqrt(), 0.0)
-    walk = weights * root.unsqueeze(-1) * root.unsqueeze(-2)
-    probabilities = [walk.diagonal(dim1=-2, dim2=-1)]
-    power = walk
-    with torch.autocast(walk.device.type, enabled=False):  # else the powers gather the rounding of bfloat16
-        while len(probabilities) < steps:
-            probabilities.append(power.square().sum(-1))
-            following = power @ walk
-            probabilities.append((power * following).sum(-1))
-            power = following
-    return torch.stack(probabilities[:steps])
-
-
 WALK_STEPS = 16  # of the return probabilities
 # Of max|λ|: far above the rounding of points in float32 (which a model in float64 may be given), about 1e-7, and far
 # below a weight of 1.
 _ROUNDING = 1e-5
+
+
+class Structure(nn.Module, ABC):
+    """What a baseline knows of the graphs of a group.
+
+    Args:
+        function: a part with weights, for those that have one.
+        pairs: embeds edge features; None: there are none.
+        noise: not used: it is on coordinates.
+    """
+
+    def __init__(self, function: Any = None, pairs: PairWeights | None = None, *, noise: float = 0.0):
+        super().__init__()
+        self.function, self.pairs = function, pairs
+
+    @abstractmethod
+    def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Any:
+        """Group → what the encoder takes beside the scalars; ``generator`` is for noise, and not used."""
 
 
 def restored_adjacency(group: PointGroup) -> Tensor:
@@ -76,37 +67,28 @@ class GroupEdges(NamedTuple):
     walks: Tensor | None  # (K, B, n) return probabilities
 
 
-class EdgeList(nn.Module):
-    """The ``coordinates`` of message passing: a group's edges.
+class EdgeList(Structure):
+    """A group's edges, for message passing.
 
     A model for edge features takes the edges that carry them, and no weights beside them. Any other model takes the
     edges that the points tell, with their weights (1 in a graph without).
-
-    Args:
-        function: not used: there are no coordinates.
-        pairs: embeds edge features; None: there are none.
-        noise: not used: it is on coordinates.
     """
 
     walk_steps = 0  # K, of the return probabilities; 0: none
 
-    def __init__(self, function: nn.Module | None = None, pairs: PairWeights | None = None, *, noise: float = 0.0):
-        super().__init__()
-        self.pairs = pairs
-
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> GroupEdges:
         """Group → its edges."""
-        adjacency = restored_adjacency(group) if self.walk_steps or self.pairs is None else None
-        walks = return_probabilities(adjacency, self.walk_steps) if self.walk_steps and adjacency is not None else None
-        if self.pairs is not None:
-            features = self.pairs.by_edge(group)
-            if group.edges is None:
-                raise SpecError("the batch has edge features without edges; expected the edges that they belong to")
-            return GroupEdges(group.edges, None, features, walks)
-        if adjacency is None:
-            raise TypeError("a group without edge features has no adjacency matrix")
-        edges = adjacency.nonzero().mT  # (3, M)
-        return GroupEdges(edges, adjacency[edges.unbind()], None, walks)
+        walks = None
+        if self.walk_steps or self.pairs is None:
+            adjacency = restored_adjacency(group)
+            walks = return_probabilities(adjacency, self.walk_steps) if self.walk_steps else None
+        if self.pairs is None:
+            edges = adjacency.nonzero().mT  # (3, M)
+            return GroupEdges(edges, adjacency[edges.unbind()], None, walks)
+        features = self.pairs.by_edge(group)
+        if group.edges is None:
+            raise SpecError("the batch has edge features without edges; expected the edges that they belong to")
+        return GroupEdges(group.edges, None, features, walks)
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""
@@ -117,6 +99,33 @@ class EdgeListAndWalks(EdgeList):
     """A group's edges, and the return probabilities of random walks."""
 
     walk_steps = WALK_STEPS
+
+
+def return_probabilities(adjacency: Tensor, steps: int) -> Tensor:
+    """diag((D⁻¹A)^k) for k = 1 … ``steps``: the probability that k steps from node i end at i, (steps, B, n).
+
+    The structural encoding RWSE of GPS (Rampášek et al., 2022).
+    D⁻¹A and the symmetric S = D^-½AD^-½ are similar by a diagonal matrix, so their powers have one diagonal; and
+    diag(S^(a+b)) = Σ_j (S^a)_ij (S^b)_ij, so half of the powers are enough: ``steps``/2 products of n³.
+    A weight counts by its size |w|; a node without edges has zeros.
+
+    Args:
+        adjacency: (B, n, n), symmetric.
+        steps: number of powers.
+    """
+    weights = adjacency.abs()
+    degrees = weights.sum(-1)
+    root = torch.where(degrees > 0, degrees.clamp(min=torch.finfo(degrees.dtype).tiny).rsqrt(), 0.0)
+    walk = weights * root.unsqueeze(-1) * root.unsqueeze(-2)
+    probabilities = [walk.diagonal(dim1=-2, dim2=-1)]
+    power = walk
+    with torch.autocast(walk.device.type, enabled=False):  # else the powers gather the rounding of bfloat16
+        while len(probabilities) < steps:
+            probabilities.append(power.square().sum(-1))
+            following = power @ walk
+            probabilities.append((power * following).sum(-1))
+            power = following
+    return torch.stack(probabilities[:steps])
 
 
 class SparseGraphs(NamedTuple):
@@ -137,11 +146,11 @@ def united(structures: Sequence[GroupEdges], sizes: Sequence[tuple[int, int]]) -
         sizes: (B, n) of each group.
     """
     edge_index, graph, nodes, graphs = [], [], 0, 0
-    for structure, (members, n) in zip(structures, sizes, strict=True):
+    for structure, (count, n) in zip(structures, sizes, strict=True):
         edge_index.append(structure.edges[1:] + (nodes + n * structure.edges[0]))
-        graph.append(torch.arange(graphs, graphs + members, device=structure.edges.device).repeat_interleave(n))
-        nodes += members * n
-        graphs += members if n else 0  # a graph without nodes has no number: attention would find nothing in it
+        graph.append(torch.arange(graphs, graphs + count, device=structure.edges.device).repeat_interleave(n))
+        nodes += count * n
+        graphs += count if n else 0  # a graph without nodes has no number: attention would find nothing in it
     return SparseGraphs(
         edge_index=torch.cat(edge_index, dim=1),
         graph=torch.cat(graph),
@@ -162,9 +171,6 @@ def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
     return torch.cat(given) if given else None
 
 
-# The graphs of a group as dense matrices: distances, components, what lies at the edges. For dense peers.
-
-
 def hop_distances(adjacency: Tensor, most: int) -> Tensor:
     """Edges on a shortest path between two nodes, at most ``most`` (which stands for all that is farther, or apart).
 
@@ -174,7 +180,7 @@ def hop_distances(adjacency: Tensor, most: int) -> Tensor:
     step = within + (adjacency != 0)
     distance = 1 - within
     for _ in range(1, most):
-        before, within = within, _joined_dense_graphs(within, step)  # 1 where so many steps are enough
+        before, within = within, _composed(within, step)  # 1 where so many steps are enough
         if torch.equal(before, within):  # what is not reached by now is in another component
             return torch.where(within > 0, distance, most).long()
         distance += 1 - within
@@ -185,13 +191,13 @@ def same_component(adjacency: Tensor) -> Tensor:
     """Whether a path joins two nodes, (B, n, n) → (B, n, n) of bool: squares of the matrix of nodes that are near."""
     within = _identity(adjacency) + (adjacency != 0)
     while True:
-        before, within = within, _joined_dense_graphs(within, within)
+        before, within = within, _composed(within, within)
         if torch.equal(before, within):
             return within > 0
 
 
-def _joined_dense_graphs(left: Tensor, right: Tensor) -> Tensor:
-    """Product of matrices of 0 and 1 as relations."""
+def _composed(left: Tensor, right: Tensor) -> Tensor:
+    """Matrices of 0 and 1 as relations: 1 where a middle node joins the two."""
     with torch.autocast(left.device.type, enabled=False):
         return torch.bmm(left, right).clamp_(max=1)
 

@@ -1,4 +1,4 @@
-"""Message passing over the edges of a whole batch at once: GIN and GINE, GCN, and what all such models share."""
+"""Message passing over the edges of a whole batch at once: GIN and GINE, GCN, GatedGCN, and what they share."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class MessagePassing(BatchEncoder):
         if not len(rows):  # graphs without nodes only
             return scalars
         passed = self.pass_messages(rows, united(structures, sizes))
-        parts = torch.split(passed, [members * n for members, n in sizes])
+        parts = torch.split(passed, [graphs * n for graphs, n in sizes])
         return [
-            part.view(members, n, passed.shape[1]).movedim(-1, 0)
-            for part, (members, n) in zip(parts, sizes, strict=True)
+            part.view(graphs, n, passed.shape[1]).movedim(-1, 0) for part, (graphs, n) in zip(parts, sizes, strict=True)
         ]
 
     @abstractmethod
@@ -165,9 +164,6 @@ def mean_at(target: Tensor, messages: Tensor, nodes: int) -> Tensor:
     return sum_at(target, messages, nodes) / counts.unsqueeze(-1)
 
 
-# Residual gated graph convolutions, GatedGCN (Bresson & Laurent, 2018), with edge states (Dwivedi et al., 2020).
-
-
 class GatedGCNLayer(nn.Module):
     """One layer on nodes h (N, d) and directed edges e (M, d), from j to i.
 
@@ -198,7 +194,10 @@ class GatedGCNLayer(nn.Module):
 
 
 class GatedGCN(MessagePassing):
-    """Gated graph convolutions. Without edge features an edge begins as its weight, the same in all channels."""
+    """Residual gated graph convolutions (Bresson & Laurent, 2018) with states of edges (Dwivedi et al., 2020).
+
+    Without edge features an edge begins as its weight, the same in all channels.
+    """
 
     def __init__(self, channels: int, layers: int):
         super().__init__()

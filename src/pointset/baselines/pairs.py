@@ -1,4 +1,4 @@
-"""PPGN (Maron et al., 2019): matrix products of pair features, as strong as 2-FWL.
+"""Pair features (d, B, n, n): PPGN (Maron et al., 2019), matrix products of them, as strong as 2-FWL.
 
 Sums over m terms are divided by √m: they stay of moderate size, and n can still be read off them (a mean would forget
 it). Cost of a layer: d·n³ + 6·d²·n² for each graph.
@@ -10,13 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from pointset.baselines.graphs import restored_adjacency
+from pointset.baselines.graphs import Structure, restored_adjacency
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.coordinates import PairWeights
 from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm, PairMLP, PointState
 from pointset.encoders.products import weighted_sums
-
-# LayerNorm over the channels of pair features, without transposing them (:class:`PairNorm`).
 
 
 class PairNorm(ChannelNorm):
@@ -47,12 +44,8 @@ class PairStart(nn.Module):
         return first
 
 
-class PairFeatures(nn.Module):
-    """The first pair features: W (1[i = j], A_ij) + b, plus e_ij at the edges. Noise on coordinates is not for PPGN."""
-
-    def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
-        super().__init__()
-        self.function, self.pairs = function, pairs
+class PairFeatures(Structure):
+    """The first pair features: W (1[i = j], A_ij) + b, plus e_ij at the edges."""
 
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """Group → (d, B, n, n)."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pointset.baselines.graphs import hop_distances, restored_adjacency
+from pointset.baselines.graphs import Structure, hop_distances, restored_adjacency
 from pointset.baselines.pairs import PairNorm
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.coordinates import PairWeights
 from pointset.encoders.layers import MLP, ChannelLinear, LayerStack, PairMLP, PointState
 from pointset.encoders.products import row_products, weighted_sums
 
@@ -31,12 +30,8 @@ class EdgeScale(nn.Module):
         return self.scale.view(-1, 1, 1, 1) * adjacency
 
 
-class MessageWeights(nn.Module):
-    """A, then in each channel w_ij = A_ij (g + e_ij). Noise on coordinates is not for these models."""
-
-    def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
-        super().__init__()
-        self.function, self.pairs = function, pairs
+class MessageWeights(Structure):
+    """A, then in each channel w_ij = A_ij (g + e_ij)."""
 
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """Group → (1 + d, B, n, n)."""

@@ -1,4 +1,4 @@
-"""Transformer layers over the nodes of each graph: what the vanilla transformer and Graphormer share.
+"""Transformers over the nodes of each graph: with a Laplacian encoding, after Graphormer, and GPS.
 
 Linear maps see the nodes of all graphs of a batch at once, (N, d); only attention goes group by group, over graphs of
 one size side by side: no padding, no mask, so that a graph's result does not depend on the others.
@@ -17,6 +17,7 @@ from torch.nn.functional import embedding, relu, scaled_dot_product_attention
 from pointset.baselines.graphs import (
     WALK_STEPS,
     SparseGraphs,
+    Structure,
     hop_distances,
     mean_of_incident_edges,
     restored_adjacency,
@@ -29,6 +30,10 @@ from pointset.encoders.layers import BatchEncoder, ChannelLinear
 from pointset.errors import SpecError
 
 _EXPANSION = 2  # hidden channels of the feed-forward part, in units of d
+_EIGENVECTORS = 8  # of the Laplacian encoding
+_HIDDEN = 16  # its channels for each eigenvector
+_FARTHEST = 20  # Graphormer: greater distances count as this one
+_MOST_NEIGHBOURS = 63  # and higher degrees as this one
 
 
 def heads_of(channels: int, most: int = 8) -> int:
@@ -108,21 +113,6 @@ class AttentionLayers(nn.Module):
         return [end.reshape(len(end), stack.graphs, stack.nodes) for end, stack in zip(ends, stacks, strict=True)]
 
 
-# A vanilla transformer over the nodes, which knows the graph by a Laplacian encoding only.
-#
-# Nodes carry the lowest eigenvectors of the Laplacian (Dwivedi & Bresson, 2021). Signs are arbitrary, so the encoding
-# is
-# even, φ(u) + φ(−u), as in SignNet (Lim et al., 2023): this needs no random flips. The basis inside a repeated
-# eigenspace
-# is arbitrary too, and is **not** taken care of: where eigenvalues repeat, the output depends on the solver's choice
-# and
-# on the order of the nodes. That is a known defect of such encodings, which point set encoders do not have.
-
-
-EIGENVECTORS = 8
-_HIDDEN = 16  # channels for each eigenvector
-
-
 class SignInvariantEncoding(nn.Module):
     """e_i = W [φ(u⁽¹⁾, λ₁)_i + φ(−u⁽¹⁾, λ₁)_i ‖ … ‖ φ(u⁽⁸⁾, λ₈)_i + φ(−u⁽⁸⁾, λ₈)_i] + b.
 
@@ -135,7 +125,7 @@ class SignInvariantEncoding(nn.Module):
         super().__init__()
         self.first = nn.Linear(2, _HIDDEN)
         self.of_node, self.of_mean = nn.Linear(_HIDDEN, _HIDDEN), nn.Linear(_HIDDEN, _HIDDEN, bias=False)
-        self.last = nn.Linear(EIGENVECTORS * _HIDDEN, channels)
+        self.last = nn.Linear(_EIGENVECTORS * _HIDDEN, channels)
         for linear in (self.first, self.of_node, self.of_mean):  # else nodes differ at first by hundredths only
             nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
 
@@ -148,31 +138,33 @@ class SignInvariantEncoding(nn.Module):
         hidden = relu(self.first(both))
         mean = hidden.sum(2, keepdim=True) / max(nodes, 1)
         even = relu(self.of_node(hidden) + self.of_mean(mean)).sum(0)  # (B, n, k, 16)
-        padded = nn.functional.pad(even, (0, 0, 0, EIGENVECTORS - given))
-        result: Tensor = self.last(padded.reshape(graphs, nodes, EIGENVECTORS * _HIDDEN)).movedim(-1, 0)
+        padded = nn.functional.pad(even, (0, 0, 0, _EIGENVECTORS - given))
+        result: Tensor = self.last(padded.reshape(graphs, nodes, _EIGENVECTORS * _HIDDEN)).movedim(-1, 0)
         return result
 
 
-class LaplacianEncoding(nn.Module):
+class LaplacianEncoding(Structure):
     """What is added to the first scalars: the encoding of the eigenvectors, and the mean embedding of a node's edges.
 
-    The latter, as attention itself is blind to edge features. Noise on coordinates is not for this model.
+    The latter, as attention itself is blind to edge features.
     """
-
-    def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
-        super().__init__()
-        self.function, self.pairs = function, pairs
 
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """Group → (d, B, n)."""
         values, order = group.eigenvalues.sort(dim=-1, stable=True)  # zeros are not among the points
-        order = order[:, :EIGENVECTORS].unsqueeze(1).expand(-1, group.size[1], -1)
-        encoding: Tensor = self.function(values[:, :EIGENVECTORS], group.eigenvectors.gather(2, order))
+        order = order[:, :_EIGENVECTORS].unsqueeze(1).expand(-1, group.size[1], -1)
+        encoding: Tensor = self.function(values[:, :_EIGENVECTORS], group.eigenvectors.gather(2, order))
         return encoding if self.pairs is None else encoding + mean_of_incident_edges(self.pairs, group)
 
 
 class LaplacianTransformer(BatchEncoder):
-    """Softmax attention over all nodes of a graph, on scalars with the encoding added."""
+    """A vanilla transformer over all nodes of a graph, which knows the graph by a Laplacian encoding only.
+
+    Nodes carry the lowest eigenvectors of the Laplacian (Dwivedi & Bresson, 2021). Signs are arbitrary, so the encoding
+    is even, φ(u) + φ(−u), as in SignNet (Lim et al., 2023): this needs no random flips. The basis inside a repeated
+    eigenspace is arbitrary too, and is **not** taken care of: where eigenvalues repeat, the output depends on the
+    solver's choice and on the order of the nodes. Such encodings are known for it; point set encoders are free of it.
+    """
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
@@ -183,23 +175,6 @@ class LaplacianTransformer(BatchEncoder):
         nodes = [s + encoding for s, encoding in zip(scalars, structures, strict=True)]
         encoded: list[Tensor] = self.attention(nodes, [None] * len(nodes))
         return encoded
-
-
-# Graphormer-style transformer (Ying et al., 2021): attention is biased by shortest-path distances.
-#
-# * Spatial encoding: a learned number for each distance and head is added before the softmax, the same in all layers.
-# * Centrality encoding: a learned row for each number of neighbours is added to the first scalars.
-# * Edge encoding: a linear map of an edge's embedding is added to the bias at that edge (the original takes the mean
-# over
-#   the edges of a shortest path; here paths of more than one edge have none).
-#
-# No virtual node: the common readout pools. Edge weights enter as presence only. Attention is a mean: in a regular
-# graph
-# without node features all rows are equal, and stay so, whatever the bias.
-
-
-FARTHEST = 20  # greater distances count as this one
-_MOST_NEIGHBOURS = 63  # higher degrees count as this one
 
 
 class GraphormerStructure(NamedTuple):
@@ -214,25 +189,24 @@ class DistanceBias(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
-        self.table = nn.Parameter(0.02 * torch.randn(FARTHEST + 2, heads_of(channels)))
+        self.table = nn.Parameter(0.02 * torch.randn(_FARTHEST + 2, heads_of(channels)))
 
     def forward(self, distances: Tensor) -> Tensor:
         """(B, n, n) → (heads, B, n, n)."""
         return embedding(distances, self.table).movedim(-1, 0).contiguous()
 
 
-class StructureBias(nn.Module):
-    """Bias by distances and edges, and degrees. Noise on coordinates is not for this model."""
+class StructureBias(Structure):
+    """Bias by distances and edges, and degrees."""
 
-    def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
-        super().__init__()
-        self.function, self.pairs = function, pairs
+    def __init__(self, function: DistanceBias, pairs: PairWeights | None = None, *, noise: float = 0.0):
+        super().__init__(function, pairs, noise=noise)
         self.of_edges = None if pairs is None else ChannelLinear(pairs.channels, heads_of(pairs.channels), bias=False)
 
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> GraphormerStructure:
         """Group → its structure."""
         edges = restored_adjacency(group)
-        distances = torch.where(same_component(edges), hop_distances(edges, FARTHEST), FARTHEST + 1)
+        distances = torch.where(same_component(edges), hop_distances(edges, _FARTHEST), _FARTHEST + 1)
         bias: Tensor = self.function(distances)
         if self.pairs is not None and self.of_edges is not None:
             by_edge = self.of_edges(self.pairs.by_edge(group))  # (heads, M)
@@ -241,7 +215,16 @@ class StructureBias(nn.Module):
 
 
 class Graphormer(BatchEncoder):
-    """Transformer layers with the bias of the structure, on scalars with the row of the degree added."""
+    """Graphormer-style transformer (Ying et al., 2021): attention is biased by shortest-path distances.
+
+    * Spatial encoding: a learned number for each distance and head is added before the softmax, the same in all layers.
+    * Centrality encoding: a learned row for each number of neighbours is added to the first scalars.
+    * Edge encoding: a linear map of an edge's embedding is added to the bias at that edge (the original takes the mean
+      over the edges of a shortest path; here paths of more than one edge have none).
+
+    No virtual node: the common readout pools. Edge weights enter as presence only. Attention is a mean: in a regular
+    graph without node features all rows are equal, and stay so, whatever the bias.
+    """
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
@@ -258,14 +241,8 @@ class Graphormer(BatchEncoder):
         return encoded
 
 
-# GPS, a general, powerful, scalable graph transformer (Rampášek et al., 2022): message passing and attention.
-
-
-_MOST_HEADS = 4
-
-
 class GPS(MessagePassing):
-    """PyG's GPSConv: in each layer GIN (with edge features GINE) beside attention over a graph's nodes, then an MLP.
+    """GPS (Rampášek et al., 2022) by PyG's GPSConv: GIN(E) beside attention over a graph's nodes, then an MLP.
 
     The first scalars get a linear map of the return probabilities of random walks (RWSE) added. Cost of a layer: n² for
     attention, beside the edges.
@@ -279,7 +256,7 @@ class GPS(MessagePassing):
         self.layers = nn.ModuleList()
         for _ in range(layers):
             mlp = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
-            layer = GPSConv(channels, GINConvolution(mlp), heads=heads_of(channels, _MOST_HEADS), norm=None)
+            layer = GPSConv(channels, GINConvolution(mlp), heads=heads_of(channels, most=4), norm=None)
             layer.norm1, layer.norm2, layer.norm3 = (RowNorm(channels) for _ in range(3))
             self.layers.append(layer)
 
