@@ -20,7 +20,7 @@ from pointset import datasets
 from pointset.datasets.loading import BENCHMARKS
 from pointset.errors import FileFormatError
 from pointset.specs import Categories
-from tests.test_lrgb import Opens
+from tests.test_long_range import Opens
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,7 @@ def count_substructures(num_nodes: SupportsIndex, edges: ArrayLike) -> Integers:
         edges: (2, m) whole numbers from 0 to n − 1. An edge listed twice, or both ways, is one edge.
 
     Raises:
-        GraphError: the edges are no such array, there is a self-loop, or a count might not fit into 64 bits.
+        GraphError: the edges are not such an array, there is a self-loop, or a count might not fit into 64 bits.
         MemoryForecastError: more than 10,000 nodes.
     """
     edges = _whole_numbers(edges, "edges", 2)
@@ -224,7 +224,7 @@ def _count_by_paths(block: _Block) -> Integers:
 
 
 def _grow(block: _Block, paths: Integers, tally: _Tally) -> None:
-    """Count what the paths (k + 1, R) make, and go one edge on."""
+    """Count what the paths (k + 1, R) make, and extend them by one edge."""
     if not paths.size:
         return
     if len(paths) > 2:
@@ -248,7 +248,7 @@ def _pieces(degrees: Integers) -> Iterator[slice]:
 
 
 def _one_edge_on(block: _Block, paths: Integers) -> Integers:
-    """(k + 1, R) → (k + 2, R'): every way to go on to a node that is not on the path yet."""
+    """(k + 1, R) → (k + 2, R'): every way to extend the paths to a node that is not on them yet."""
     last = paths[-1]
     degree = block.degree[last]
     path = np.repeat(np.arange(len(last)), degree)

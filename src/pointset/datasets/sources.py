@@ -19,9 +19,11 @@ from pointset.datasets.table import GraphTable
 from pointset.errors import MissingDataError, SpecError
 from pointset.files import cache_folder, replacing
 from pointset.progress import progress_bar
+from pointset.text import listed
 
 DATA_VARIABLE = "POINTSET_DATA"
 _BLOCK = 1 << 20  # bytes
+_ALL = 100  # files that a message lists
 _TIMEOUT_SECONDS = 30
 
 
@@ -251,20 +253,15 @@ def _what_to_do(benchmark: Benchmark, folder: Path | None, failures: list[str], 
     where = f"{folder}" if folder is not None else "a folder that --data-dir (data_dir=…) names"
     for source in sources:
         if source.places:
-            ways.append(f"put {_listed(source.places[0])} into {where} ({source.title})")
+            ways.append(f"put {listed(source.places[0], _ALL)} into {where} ({source.title})")
             where = "the same folder"
     where = f"{downloads_folder(benchmark)}"
     for source in fetched:
-        ways.append(f"save {_listed([f'{one.url} as {one.file}' for one in source.downloads])} in {where}")
+        ways.append(f"save {listed([f'{one.url} as {one.file}' for one in source.downloads], _ALL)} in {where}")
         where = "the same folder"
     ways += [f"pip install 'pointset[{source.extra}]'" for source in sources if source.package]
     tried = [f"Download failed: {failure}." for failure in failures]
     return "\n".join([head, *tried, "Any one of these helps:", *(f"- {way}" for way in ways)])
-
-
-def _listed(texts: Sequence[str]) -> str:
-    *others, last = texts
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 class KnownFile(NamedTuple):

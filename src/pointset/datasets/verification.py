@@ -180,7 +180,7 @@ def _split(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
 
 
 def _leaks(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
-    """Published splits have leaks; that is worth knowing, but nothing that differs."""
+    """Published splits have leaks; that is worth knowing, but does not count as a difference."""
     report = find_leaks(dataset.arrays, dataset.split, progress=progress)
     for (seen, scored), count in report.counts.items():
         if size := report.sizes[scored]:

@@ -56,8 +56,8 @@ def _graph(seed: np.random.SeedSequence) -> tuple[int, Integers]:
     nodes, degree = NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))]
     regular = nx.random_regular_graph(degree, nodes, seed=int(generator.integers(2**32)))
     edges = np.array(sorted(sorted(edge) for edge in regular.edges()), dtype=np.int64)
-    kept = generator.choice(len(edges), len(edges) - nodes, replace=False)
-    return nodes, edges[np.sort(kept)].T
+    remaining = generator.choice(len(edges), len(edges) - nodes, replace=False)
+    return nodes, edges[np.sort(remaining)].T
 
 
 def _natural(value: SupportsIndex, name: str) -> int:

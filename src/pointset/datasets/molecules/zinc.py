@@ -111,8 +111,8 @@ def kekulise(mol: Mol) -> Mol:
     chosen = _first_matching(_walk_order(mol), _aromatic_neighbours(mol, aromatic), to_match)
     if chosen is not None:
         for index in aromatic:
-            kind = Chem.BondType.DOUBLE if index in chosen else Chem.BondType.SINGLE
-            result.GetBondWithIdx(index).SetBondType(kind)
+            bond_type = Chem.BondType.DOUBLE if index in chosen else Chem.BondType.SINGLE
+            result.GetBondWithIdx(index).SetBondType(bond_type)
     return result
 
 
@@ -160,7 +160,7 @@ def _aromatic_neighbours(mol: Mol, aromatic: list[int]) -> _Neighbours:
 
 
 def _walk_order(mol: Mol) -> list[int]:
-    """Aromatic atoms ring by ring: each ring from its first atom that is no junction, towards the lower neighbour."""
+    """Aromatic atoms ring by ring: each ring from its first atom that is not a junction, towards the lower neighbour."""
     ring_bonds = [0] * mol.GetNumAtoms()
     for bond in mol.GetBonds():
         if bond.IsInRing():
