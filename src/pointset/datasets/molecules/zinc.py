@@ -160,7 +160,7 @@ def _aromatic_neighbours(mol: Mol, aromatic: list[int]) -> _Neighbours:
 
 
 def _walk_order(mol: Mol) -> list[int]:
-    """Aromatic atoms ring by ring: each ring from its first atom that is not a junction, towards the lower neighbour."""
+    """Aromatic atoms ring by ring: each ring from its first atom that is not a junction, to the lower neighbour."""
     ring_bonds = [0] * mol.GetNumAtoms()
     for bond in mol.GetBonds():
         if bond.IsInRing():
