@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from pointset.datasets.cache import file_digest
-from pointset.datasets.card import Level
+from pointset.datasets.card import Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.graph_files.checking import check_graphs
 from pointset.datasets.graph_files.formats import FOLDER, FORMATS, format_of
 from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
-from pointset.datasets.own.rejected import MOST_REJECTED, check_limit, check_share, rejected_row
+from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
 from pointset.datasets.own.targets import own_card, task_named
 from pointset.datasets.splits.files import SplitChoice, make_split, split_column_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError
@@ -45,6 +45,15 @@ class _Contents(NamedTuple):
     graphs: dict[int, Graph]  # the good ones by number
     problems: dict[int, tuple[str, str]]  # the others, with the kind of problem and the reason
     ignored: list[str]  # attributes that were not read
+
+
+class _Usable(NamedTuple):
+    """The graphs of the dataset, with their targets, and what was left out."""
+
+    numbers: list[int]
+    graphs: list[Graph]
+    targets: GraphTargets
+    rejected: list[Rejected]
 
 
 def graph_files(
@@ -97,41 +106,52 @@ def graph_files(
             "(--table ….csv)"
         )
     read = _read(source, None if targets is None else Path(targets), progress)
-    readable, table = list(read.graphs), None
-    if targets is None:
-        found = targets_in_files(list(read.graphs.values()), wanted, chosen_task)
-    else:
+    table = None
+    if targets is not None:
         numbered = format_of(source) not in (FOLDER, FORMATS[".csv"])  # elsewhere a bad entry still is one entry
         table = read_target_table(targets, read.names, columns=columns, split=split_column, numbered=numbered)
-        found = table.targets(readable, chosen_task)
-    problems = read.problems | {readable[at]: problem for at, problem in found.problems.items()}
-    numbers = [number for number in readable if number not in problems]
-    rejected = [rejected_row(at, *problem, read.names[at], "graph") for at, problem in sorted(problems.items())]
-    rejected += [] if table is None else table.rejected
-    check_share(rejected, len(numbers), limit, source, unit="graph")
-    arrays, specs = _with_features([read.graphs[number] for number in numbers], found, node, edge)
+    usable = _usable(read, table, wanted, chosen_task)
+    check_share(usable.rejected, len(usable.numbers), limit, source, unit="graph")
+    notes = _notes(source, read.ignored, usable.targets, None if columns is not None else table)
+    return _dataset(source, usable, table, (node, edge), split, seed, notes)
+
+
+def _dataset(
+    path: Path,
+    usable: _Usable,
+    table: TargetTable | None,
+    specs: tuple[Any, Any],
+    split: SplitChoice,
+    seed: int,
+    notes: tuple[str, ...],
+) -> Dataset:
+    targets = usable.targets
+    arrays, features = _with_features(usable.graphs, targets, *specs)
     parts, split_text = make_split(
         split,
-        count=len(numbers),
+        count=len(usable.numbers),
         seed=seed,
-        labels=found.joined() if found.level is Level.GRAPH else None,
-        cells=None if table is None else table.split_cells(numbers),
-        rejected=len(rejected),
+        labels=targets.joined() if targets.level is Level.GRAPH else None,
+        cells=None if table is None else table.split_cells(usable.numbers),
+        rejected=len(usable.rejected),
     )
     card = own_card(
-        name=source.stem,
-        title=source.name,
-        description=f"Graphs of {source.name}.",
-        level=found.level,
-        task=found.task,
-        target_names=found.names,
+        name=path.stem,
+        title=path.name,
+        description=f"Graphs of {path.name}.",
+        level=targets.level,
+        task=targets.task,
+        target_names=targets.names,
         split=split_text,
-        classes=found.classes,
-        notes=_notes(source, read.ignored, found, None if columns is not None else table),
-        **specs,
+        classes=targets.classes,
+        notes=notes,
+        **features,
     )
-    rows = np.array(numbers, dtype=np.int64)
-    return Dataset(card, arrays, parts, _provenance(source, table), rejected=tuple(rejected), rows=rows)
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS) if path.is_dir() else [path]
+    files += [] if table is None else [table.file.path]
+    provenance = Provenance(str(path), "own file", tuple(files), tuple(map(file_digest, files)))
+    rows = np.array(usable.numbers, dtype=np.int64)
+    return Dataset(card, arrays, parts, provenance, rejected=tuple(usable.rejected), rows=rows)
 
 
 def _level(level: Level | str | None, *, table: bool) -> Level | None:
@@ -167,6 +187,19 @@ def _read(path: Path, table: Path | None, progress: bool | None) -> _Contents:
     return _Contents(names, good, problems, checked.ignored)
 
 
+def _usable(read: _Contents, table: TargetTable | None, level: Level | None, task: Task | None) -> _Usable:
+    readable = list(read.graphs)
+    if table is None:
+        targets = targets_in_files(list(read.graphs.values()), level, task)
+    else:
+        targets = table.targets(readable, task)
+    problems = read.problems | {readable[at]: problem for at, problem in targets.problems.items()}
+    numbers = [number for number in readable if number not in problems]
+    rejected = [rejected_row(at, *problem, read.names[at], "graph") for at, problem in sorted(problems.items())]
+    rejected += [] if table is None else table.rejected
+    return _Usable(numbers, [read.graphs[number] for number in numbers], targets, rejected)
+
+
 def _feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
     """Graphs that cannot stand beside the others, each with the kind of problem and the reason.
 
@@ -195,7 +228,7 @@ def _common_widths(graphs: Sequence[Graph]) -> Widths:
 
 
 def _with_features(
-    graphs: list[Graph], found: GraphTargets, node: Any, edge: Any
+    graphs: list[Graph], targets: GraphTargets, node: Any, edge: Any
 ) -> tuple[GraphArrays, dict[str, Any]]:
     """All graphs with features and targets in flat tensors, (N, c) and (M, c), and what the card says of features."""
     arrays = read_graphs(graphs)
@@ -205,7 +238,7 @@ def _with_features(
     )
     x, node_spec = _fitted(x, node, "node")
     edge_attr, edge_spec = _fitted(edge_attr, edge, "edge")
-    y, of_nodes = found.joined(), found.level is Level.NODE
+    y, of_nodes = targets.joined(), targets.level is Level.NODE
     flat = FlatFeatures(
         arrays.num_nodes,
         arrays.num_edges,
@@ -309,9 +342,3 @@ def _notes(path: Path, ignored: Sequence[str], found: GraphTargets, searched: Ta
             names += f". To keep numbers, {remedy}"
         notes.append(f"not kept: {names}")
     return tuple(notes)
-
-
-def _provenance(path: Path, table: TargetTable | None) -> Provenance:
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS) if path.is_dir() else [path]
-    files += [] if table is None else [table.file.path]
-    return Provenance(str(path), "own file", tuple(files), tuple(map(file_digest, files)))

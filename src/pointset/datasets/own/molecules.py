@@ -12,7 +12,7 @@ import numpy as np
 
 from pointset.arrays import Array
 from pointset.datasets.cache import FileContent, Notes, prepared, prepared_file
-from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.card import Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.molecules.features import OGB_FEATURES
 from pointset.datasets.molecules.parallel import read_many, table_of_molecules
@@ -114,47 +114,42 @@ def smiles_csv(
     plan = _Plan(file, columns, task_named(task), reader, source.sha256)
     table, details = _prepared(plan, limit, workers, progress)
     check_share(details.rejected, len(table), limit, file.path)
+    return _dataset(plan, table, details, split, seed, automatic=targets is None)
+
+
+def _dataset(
+    plan: _Plan, table: GraphTable, details: _Details, split: SplitChoice, seed: int, *, automatic: bool
+) -> Dataset:
+    path, names = plan.file.path, plan.columns.names
     parts, split_text = make_split(
         split,
         count=len(table),
         seed=seed,
         labels=table.y,
         smiles=table.smiles,
-        cells=details.split if columns.split is not None else None,
+        cells=details.split if plan.columns.split is not None else None,
         rejected=len(details.rejected),
     )
-    card = _card(plan, details, split_text, automatic=targets is None)
-    provenance = Provenance(str(file.path), "own file", (file.path,), (plan.digest,))
-    return Dataset(
-        card,
-        table.arrays(),
-        parts,
-        provenance,
-        table.smiles,
-        rejected=details.rejected,
-        rows=np.array(details.rows, dtype=np.int64),
-    )
-
-
-def _card(plan: _Plan, details: _Details, split: str, *, automatic: bool) -> Card:
-    path, names = plan.file.path, plan.columns.names
     if names:
         chosen = f"targets are all columns of numbers: {', '.join(names)}. Choose others with targets= (--target)"
     else:
         chosen = "no targets: nothing to learn from; name a column with targets= (--target)"
-    return own_card(
+    card = own_card(
         name=path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
         title=path.name,
         description=f"Molecules of {path.name}.",
         level=Level.GRAPH,
         task=details.task,
         target_names=names,
-        split=split,
+        split=split_text,
         **OGB_FEATURES,
         positions=plan.reader.conformer_seed is not None,
         classes=details.classes,
         notes=(*((chosen,) if automatic else ()), *details.targets),
     )
+    provenance = Provenance(str(path), "own file", (path,), (plan.digest,))
+    rows = np.array(details.rows, dtype=np.int64)
+    return Dataset(card, table.arrays(), parts, provenance, table.smiles, rejected=details.rejected, rows=rows)
 
 
 class _Columns(NamedTuple):
