@@ -36,11 +36,7 @@ _LARGEST_VIEW = 2**26  # bytes that a tensor may claim beyond those stored for i
 
 
 def read_pickle(source: str | Path | IO[bytes], *, place: object = None) -> Any:
-    """What a pickle of protocol 2 to 5 holds; a binary file is read from where it stands.
-
-    Args:
-        source: a path or an open file.
-        place: what messages call it; by default its own name.
+    """What a pickle of protocol 2 to 5 holds; an open file is read from where it stands. Messages call it ``place``.
 
     Raises:
         FileFormatError: it names other things (and nothing of it was run), is cut short, or is not a pickle.
@@ -55,11 +51,7 @@ def read_pickle(source: str | Path | IO[bytes], *, place: object = None) -> Any:
 
 
 def read_torch(source: str | Path | IO[bytes], *, place: object = None) -> Any:
-    """What ``torch.save`` wrote, of any version of PyTorch; PyG's ``Data`` may be in it.
-
-    Args:
-        source: a path or an open file.
-        place: what messages call it; by default its own name.
+    """What ``torch.save`` wrote, of any version of PyTorch; PyG's ``Data`` may be in it. Messages call it ``place``.
 
     Raises:
         FileFormatError: it names other things (and nothing of it was run), is cut short, or is not such a file.

@@ -28,7 +28,11 @@ _TIMEOUT_SECONDS = 30
 
 
 class Reader(Protocol):
-    """Files → graphs. ``show`` says whether to show a progress bar; None decides by the terminal."""
+    """Files → graphs. ``show`` says whether to show a progress bar; None decides by the terminal.
+
+    A file that is damaged, or not of this dataset, is a :class:`FileFormatError` that names it, and the line, row or
+    graph where it can be said. Readers of SMILES raise :class:`MissingExtraError` where RDKit is not installed.
+    """
 
     def __call__(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable: ...
 

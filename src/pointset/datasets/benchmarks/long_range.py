@@ -61,19 +61,11 @@ class LrgbFiles:
     suffix: str = "pt"
 
     def raw(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-        """From a zip or its files: each part is a list of (x, edge_attr, edge_index, y), one for each graph.
-
-        Raises:
-            FileFormatError: a file is damaged, or is not of this dataset; with the graph where it can be said.
-        """
+        """From a zip or its files: each part is a list of (x, edge_attr, edge_index, y), one for each graph."""
         return self._table(files, self.suffix, self._from_tuples)
 
     def processed(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-        """From what PyG made of it: each part is (data, slices), all graphs in flat tensors.
-
-        Raises:
-            FileFormatError: a file is damaged, or is not of this dataset.
-        """
+        """From what PyG made of it: each part is (data, slices), all graphs in flat tensors."""
         return self._table(files, "pt", self._from_slices)
 
     def _table(self, files: Sequence[Path], suffix: str, part: Callable[[DataFile], Collated]) -> GraphTable:
@@ -217,12 +209,7 @@ _SPLIT_MD5 = "5a0114bdadc80b94fc7ae974f13ef061"  # of both pickles: they are the
 
 
 def read_functions(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """LRGB's CSV and split; y (G, 10) of 0 and 1, graphs in the order of the rows.
-
-    Raises:
-        FileFormatError: with the file, and the row where it can be said.
-        MissingExtraError: RDKit is not installed.
-    """
+    """LRGB's CSV and split; y (G, 10) of 0 and 1, graphs in the order of the rows."""
     table_file, split_file = files
     smiles, labels = read_columns(DataFile(table_file), ("smiles", "labels"))
     y = np.array([_labels(f"{table_file}, row {row}", text) for row, text in enumerate(labels, 1)], dtype=np.float32)
@@ -234,10 +221,6 @@ def read_shapes(files: Sequence[Path], /, *, show: bool | None, normalised: bool
     """LRGB's CSV and split; y (G, 11) with mean 0 and standard deviation 1 over all peptides.
 
     A CSV that is not ``normalised`` holds raw values; LRGB normalises them over all rows, with G − 1 below the sum.
-
-    Raises:
-        FileFormatError: with the file, and the row where it can be said.
-        MissingExtraError: RDKit is not installed.
     """
     table_file, split_file = files
     smiles, *columns = read_columns(DataFile(table_file), ("smiles", *SHAPES))

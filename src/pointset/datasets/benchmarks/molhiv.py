@@ -53,9 +53,6 @@ def read_official(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     """OGB's zip, or the files in it (:data:`FILES`): flat CSV without headers, each gzipped; no RDKit is needed.
 
     ``edge.csv`` lists every bond once: OGB adds the other direction when it loads (``add_inverse_edge``).
-
-    Raises:
-        FileFormatError: with the file, and the line where it can be said.
     """
     nodes, edges, pairs, node_rows, edge_rows, labels, molecules, *parts = find_files(files, FILES)
     num_nodes = _counts(nodes, None)
@@ -93,12 +90,7 @@ def _split(parts: Sequence[DataFile], graphs: int) -> Split:
 
 
 def read_csv(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """One CSV with the columns smiles, HIV_active (0 or 1) and split (train, val, test).
-
-    Raises:
-        FileFormatError: with the file, and the row where it can be said.
-        MissingExtraError: RDKit is not installed.
-    """
+    """One CSV with the columns smiles, HIV_active (0 or 1) and split (train, val, test)."""
     (path,) = files
     smiles, labels, parts = read_columns(DataFile(path), ("smiles", "HIV_active", "split"))
     for row, label in enumerate(labels, start=1):

@@ -59,9 +59,6 @@ def read_collated(
         edges: names of tensors with a row for each listed edge.
         graphs: names of tensors with a row for each graph.
         texts: names of lists with a text for each graph.
-
-    Raises:
-        FileFormatError: the file is damaged, lacks one of them, or its parts do not fit each other.
     """
     from pointset.datasets.safe_pickle import read_torch  # imports torch
 
@@ -115,9 +112,6 @@ def read_list(file: DataFile, entries: str, *, largest: int = LARGEST, advance: 
         entries: what the list should hold, for messages.
         largest: bytes.
         advance: told of the bytes of a pickle as they are read.
-
-    Raises:
-        FileFormatError: it is damaged, names other things than plain data, or does not hold such a list.
     """
     from pointset.datasets.safe_pickle import read_pickle, read_torch  # imports torch
 
@@ -138,11 +132,7 @@ def read_list(file: DataFile, entries: str, *, largest: int = LARGEST, advance: 
 
 
 def arrays_of(place: str, graph: Any, names: Sequence[str]) -> dict[str, Array]:
-    """These entries of a dict as arrays.
-
-    Raises:
-        FileFormatError: it is not a dict, or lacks one of them.
-    """
+    """These entries of a dict as arrays."""
     if not isinstance(graph, dict) or any(name not in graph for name in names):
         raise FileFormatError(f"{place}: got {kind_of(graph)}; expected a dict with {', '.join(names)}")
     return {name: as_array(f"{place}, {name}", graph[name]) for name in names}

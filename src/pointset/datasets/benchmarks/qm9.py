@@ -100,11 +100,7 @@ def molecules(
     y: Array,
     smiles: Sequence[str] | None,
 ) -> GraphTable:
-    """The table of QM9's molecules, whatever they were read from; ``y`` (G, 12) is in the units of the card.
-
-    Raises:
-        FileFormatError: an element or a bond that QM9 does not have.
-    """
+    """The table of QM9's molecules, whatever they were read from; ``y`` (G, 12) is in the units of the card."""
     known = np.array(list(ELEMENTS.values()))
     x = np.searchsorted(known, atomic_numbers).clip(max=len(known) - 1)
     if (strange := atomic_numbers[known[x] != atomic_numbers]).size:
@@ -122,11 +118,7 @@ def molecules(
 
 
 def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """One ``.npz`` of flat arrays; the twelve targets stand first in ``targets``, in Hartree, Debye and Bohr.
-
-    Raises:
-        FileFormatError: it is damaged, or an array is missing or of another shape.
-    """
+    """One ``.npz`` of flat arrays; the twelve targets stand first in ``targets``, in Hartree, Debye and Bohr."""
     (path,) = files
     arrays = read_arrays(path, _ARRAYS)
     graphs, atoms, bonds = (np.atleast_1d(arrays[name]).shape[0] for name in ("num_atoms", "Z", "bond_type"))
@@ -150,11 +142,7 @@ def read_npz(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
 
 
 def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """PyG's ``processed/data_v3.pt``: (data, slices), all molecules in flat tensors.
-
-    Raises:
-        FileFormatError: it is damaged, or is not that of QM9.
-    """
+    """PyG's ``processed/data_v3.pt``: (data, slices), all molecules in flat tensors."""
     (path,) = files
     return _from_pyg(
         path, read_collated(path, nodes=("z", "pos"), edges=("edge_attr",), graphs=("y",), texts=("smiles",))
@@ -162,11 +150,7 @@ def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable
 
 
 def read_downloaded(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """PyG's ``qm9_v3.pt``, or the zip with it: a list of dicts, one for each molecule.
-
-    Raises:
-        FileFormatError: it is damaged, or is not that of QM9; with the molecule where it can be said.
-    """
+    """PyG's ``qm9_v3.pt``, or the zip with it: a list of dicts, one for each molecule."""
     (file,) = find_files(files, ["qm9_v3.pt"])
     listed = read_list(file, "molecules, each a dict")
     flat = collate((_fields(f"{file}, molecule {number}", one) for number, one in enumerate(listed)), "z")
@@ -206,12 +190,7 @@ def _from_pyg(place: object, flat: Collated) -> GraphTable:
 
 
 def read_package(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """The three CSV files of the package; bonds come from the SMILES and the positions.
-
-    Raises:
-        MissingExtraError: RDKit is not installed.
-        FileFormatError: a file is damaged or lacks a column; with the line where it can be said.
-    """
+    """The three CSV files of the package; bonds come from the SMILES and the positions."""
     place = files[0].parent
     texts, *arrays = zip(*map(read_part, files), strict=True)
     smiles = [text for part in texts for text in part]

@@ -49,11 +49,7 @@ class Part(NamedTuple):
 
 
 def read_part(path: Path) -> Part:
-    """One of the three files.
-
-    Raises:
-        FileFormatError: it is damaged or lacks a column; with the row where it can be said.
-    """
+    """One of the three files."""
     smiles, elements, positions, *targets = read_columns(DataFile(path), ("SMILES", "Elements", "XYZ_Ang", *_TARGETS))
     symbols = [cell.translate(_LIST_MARKS).split(",") for cell in elements]
     for row, (names, cell) in enumerate(zip(symbols, positions, strict=True)):
@@ -127,10 +123,6 @@ def bonds_of(
         atomic_numbers: (N,).
         pos: (N, 3) in Å.
         show: whether to show a progress bar.
-
-    Raises:
-        MissingExtraError: RDKit is not installed.
-        FileFormatError: a SMILES is none, or neither it nor the positions give bonds.
     """
     from pointset.datasets.molecules.parsing import require_rdkit
 
@@ -151,11 +143,7 @@ def bonds_of(
 
 
 def written(smiles: str) -> Written:
-    """Atoms and bonds in the order of the SMILES, with all hydrogens.
-
-    Raises:
-        FileFormatError: RDKit does not take it for a molecule.
-    """
+    """Atoms and bonds in the order of the SMILES, with all hydrogens."""
     from rdkit import Chem
 
     mol = Chem.MolFromSmiles(smiles) if len(smiles) <= _LONGEST_SMILES else None

@@ -1,4 +1,4 @@
-"""Reading official files: alone or inside a zip, text or arrays; messages name the file and what is wrong in it.
+"""Reading official files, alone or inside a zip; what is wrong in one is a :class:`FileFormatError` that names it.
 
 :class:`DataFile` opens a file wherever it lies, :func:`read_columns` and :func:`read_numbers` read its text, and
 :func:`as_array`, :func:`as_features` and the ``expect_…`` functions check that arrays are what a card promises.
@@ -47,11 +47,7 @@ class DataFile:
 
     @contextmanager
     def open(self, largest: int = LARGEST) -> Iterator[IO[bytes]]:
-        """The bytes as they are stored, one after the other.
-
-        Raises:
-            FileFormatError: it cannot be opened, or is larger than ``largest``; also where a zip unpacks to more.
-        """
+        """The bytes as they are stored, one after the other."""
         with ExitStack() as opened:
             try:
                 size = self.size()
@@ -66,11 +62,7 @@ class DataFile:
             yield file
 
     def read(self, largest: int = LARGEST) -> bytes:
-        """All bytes; what ends in ``.gz`` is decompressed.
-
-        Raises:
-            FileFormatError: it is damaged, cut short, empty, or larger than ``largest``.
-        """
+        """All bytes; what ends in ``.gz`` is decompressed."""
         with self.open(largest) as file:
             try:
                 content = file.read()
@@ -93,11 +85,7 @@ class DataFile:
 
 
 def find_files(files: Sequence[Path], names: Sequence[str]) -> list[DataFile]:
-    """The files with these names: those given, or where one ``.zip`` is given, those in it, in whatever folder.
-
-    Raises:
-        FileFormatError: the zip is damaged, or one is not in it.
-    """
+    """The files with these names: those given, or where one ``.zip`` is given, those in it, in whatever folder."""
     if len(files) != 1 or files[0].suffix != ".zip":
         found = {name: path for name in names for path in files if path.as_posix().endswith(f"/{name}")}
         return [DataFile(found[name]) for name in names]
@@ -124,11 +112,7 @@ def _reason(error: Exception) -> str:
 
 
 def read_columns(file: DataFile, names: Sequence[str]) -> list[list[str]]:
-    """The cells of these columns of a CSV with a header, as text.
-
-    Raises:
-        FileFormatError: the file is damaged, lacks a column, or a line has another number of cells.
-    """
+    """The cells of these columns of a CSV with a header, as text."""
     try:
         text = file.read().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -156,11 +140,7 @@ def read_columns(file: DataFile, names: Sequence[str]) -> list[list[str]]:
 
 
 def read_numbers(file: DataFile, columns: int, *, rows: int | None = None) -> Array:
-    """(rows, columns) int64: text in which each line holds the same number of whole numbers, separated by commas.
-
-    Raises:
-        FileFormatError: a line is not of that form (it is named), or there is another number of lines.
-    """
+    """(rows, columns) int64: text in which each line holds the same number of whole numbers, separated by commas."""
     content = file.read()
     try:
         with warnings.catch_warnings():
@@ -197,11 +177,7 @@ def _is_whole(cell: bytes) -> bool:
 
 
 def as_array(place: str, value: Any) -> Array:
-    """A tensor, an array or a list of numbers, out of a pickle, as an array.
-
-    Raises:
-        FileFormatError: it is none of these; ``place`` begins the message.
-    """
+    """A tensor, an array or a list of numbers, out of a pickle, as an array."""
     storage = getattr(value, "untyped_storage", None)
     if storage is not None and value.nbytes > storage().nbytes():  # a few bytes, repeated to fill the memory
         raise FileFormatError(f"{place}: {kind_of(value)} claims more numbers than the file holds")
@@ -225,11 +201,7 @@ def kind_of(value: Any) -> str:
 
 
 def expect_shape(place: object, name: str, array: Array, *shape: int | None) -> None:
-    """Refuse an array of another shape; None leaves a size open.
-
-    Raises:
-        FileFormatError: with both shapes.
-    """
+    """Refuse an array of another shape; None leaves a size open."""
     if array.shape == shape:
         return
     if array.ndim != len(shape) or any(size not in (None, got) for size, got in zip(shape, array.shape, strict=True)):
@@ -238,11 +210,7 @@ def expect_shape(place: object, name: str, array: Array, *shape: int | None) -> 
 
 
 def expect_whole(place: object, name: str, array: Array, *shape: int | None) -> Array:
-    """The array, if it holds whole numbers from 0 on and has this shape; None leaves a size open.
-
-    Raises:
-        FileFormatError: it is not so.
-    """
+    """The array, if it holds whole numbers from 0 on and has this shape; None leaves a size open."""
     expect_shape(place, name, array, *shape)
     if array.dtype.kind not in "iu" or (array.size and array.min() < 0):
         raise FileFormatError(f"{place}: {name} is not of whole numbers from 0 on (it is of type {array.dtype})")
@@ -250,11 +218,7 @@ def expect_whole(place: object, name: str, array: Array, *shape: int | None) -> 
 
 
 def expect_real(place: object, name: str, array: Array, *shape: int | None) -> Array:
-    """The array, if it holds finite real numbers and has this shape; None leaves a size open.
-
-    Raises:
-        FileFormatError: it is not so.
-    """
+    """The array, if it holds finite real numbers and has this shape; None leaves a size open."""
     expect_shape(place, name, array, *shape)
     if array.dtype.kind != "f":
         raise FileFormatError(f"{place}: {name} is of type {array.dtype}; expected real numbers")
@@ -265,11 +229,7 @@ def expect_real(place: object, name: str, array: Array, *shape: int | None) -> A
 
 
 def as_features(place: object, values: Array, spec: Categories | Reals) -> Array:
-    """(rows, columns) int64 for categories, float32 for reals; rows are counted from 1 in messages.
-
-    Raises:
-        FileFormatError: a category that does not exist, a number that is not finite, or another type.
-    """
+    """(rows, columns) int64 for categories, float32 for reals; rows are counted from 1 in messages."""
     if isinstance(spec, Reals):
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             real = values.astype(np.float32)

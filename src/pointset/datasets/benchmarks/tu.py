@@ -48,11 +48,7 @@ class TuFiles:
         return tuple(f"{self.name}_{part}.txt" for part in parts)
 
     def __call__(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-        """The graphs, in the order of the files; y (G,) is the class, 0, 1, ….
-
-        Raises:
-            FileFormatError: with the file, and the line where it can be said.
-        """
+        """The graphs, in the order of the files; y (G,) is the class, 0, 1, …."""
         edge_file, owner_file, class_file, *label_files = find_files(files, self.names)
         y = self._classes(class_file)
         num_nodes = _nodes_of_graphs(owner_file, len(y))

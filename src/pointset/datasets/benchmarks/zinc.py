@@ -83,9 +83,6 @@ def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     """From ``molecules.zip`` or its ``.pickle`` files; with the three ``.index`` files only the molecules they name.
 
     Each part is a list of dicts: ``atom_type`` (n,), ``bond_type`` (n, n), 0 where there is no bond, and the target.
-
-    Raises:
-        FileFormatError: a file is damaged, or is not of this dataset; with the molecule where it can be said.
     """
     chosen = {path.stem: path for path in files if path.suffix == ".index"}
     pickles = find_files([path for path in files if path.suffix != ".index"], [f"{part}.pickle" for part in PARTS])
@@ -100,11 +97,7 @@ def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
 
 
 def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
-    """From PyG's ``train.pt``, ``val.pt`` and ``test.pt``: each is (data, slices), all graphs in flat tensors.
-
-    Raises:
-        FileFormatError: a file is damaged, or is not of this dataset.
-    """
+    """From PyG's ``train.pt``, ``val.pt`` and ``test.pt``: each is (data, slices), all graphs in flat tensors."""
     tables = []
     for path in files:
         flat = read_collated(path, nodes=("x",), edges=("edge_attr",), graphs=("y",))
