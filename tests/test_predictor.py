@@ -449,7 +449,7 @@ def test_a_process_that_dies_costs_one_molecule() -> None:
 
 
 def test_other_processes_read_where_there_is_enough_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pointset.prediction import predictor
+    from pointset.prediction import predictor, sources
 
     asked: list[int] = []
 
@@ -459,10 +459,10 @@ def test_other_processes_read_where_there_is_enough_to_read(monkeypatch: pytest.
 
     assert workers_for(100) == 0 and workers_for(10**9) >= 1
     monkeypatch.setattr(predictor, "workers_for", lambda count: count // 3)
-    monkeypatch.setattr(predictor, "read_ahead", here)
+    monkeypatch.setattr(sources, "read_ahead", here)
     model = predictor_of(molecule_card())
     mixed = ["CCO", to_points(molecule("CC")), "bad", "C"]
     assert model.predict(mixed, on_error="nan").isnan().flatten().tolist() == [False, False, True, False]
     assert asked == [1]
     assert close(model.predict(["CCO", mixed[1]]), model.predict(mixed, on_error="nan")[:2])
-    assert asked == [1, 1] and isinstance(mixed[1], PointSet)
+    assert asked == [1, 0, 1] and isinstance(mixed[1], PointSet)

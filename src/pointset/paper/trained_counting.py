@@ -40,14 +40,13 @@ from pointset.datasets.counting import SUBSTRUCTURES, count_many
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.graph_files.graph6 import line_of_graph
 from pointset.datasets.splits import find_leaks
-from pointset.encoders.model import PointModel
 from pointset.errors import MissingDataError, PointsetError, SpecError
 from pointset.files import finite
 from pointset.points.graphs import GraphArrays
 from pointset.points.inputs import read_graphs
+from pointset.prediction.features import uses_positions
 from pointset.prediction.predictor import Predictor, load
 from pointset.progress import track
-from pointset.registry import preset_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, load_data
@@ -182,15 +181,11 @@ def needs_features(predictor: Predictor) -> str:
         for name, needed in (
             ("node features", predictor.card.node is not None),
             ("edge features", predictor.card.edge is not None),
-            ("positions", _uses_positions(predictor.model)),
+            ("positions", uses_positions(predictor.model)),
         )
         if needed
     ]
     return " and ".join(found)
-
-
-def _uses_positions(model: PointModel) -> bool:
-    return model.settings is not None and preset_named(model.settings.preset).uses_positions
 
 
 def learned_from(data: TrainingData) -> GraphArrays:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable
-from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_named
 from pointset.encoders.coordinates import checked_features
 from pointset.encoders.model import PointModel
 from pointset.errors import GraphError, SpecError
@@ -17,7 +16,6 @@ from pointset.points.graphs import Features, Graph, WeightKind
 from pointset.points.point_set import PointSet
 from pointset.registry import preset_named
 from pointset.specs import Categories, Reals, Spec
-from pointset.training.bundle import Bundle
 
 _SPACE = 3
 
@@ -39,7 +37,7 @@ class Needs(NamedTuple):
             raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
         dtype = next(model.parameters()).dtype
         node, edge = model.settings.node, model.settings.edge
-        return cls(node, edge, _uses_positions(model), weighted_edges, dtype, model.matrix)
+        return cls(node, edge, uses_positions(model), weighted_edges, dtype, model.matrix)
 
     def fit(self, graph: Graph) -> Graph:
         """The graph with exactly the features that the model takes.
@@ -107,7 +105,8 @@ class Needs(NamedTuple):
         return _finite(pos.detach().cpu().to(self.dtype), "pos")
 
 
-def _uses_positions(model: PointModel) -> bool:
+def uses_positions(model: PointModel) -> bool:
+    """Whether the model needs pos."""
     return model.settings is not None and preset_named(model.settings.preset).uses_positions
 
 
@@ -134,25 +133,6 @@ def _column(edge_attr: Tensor | None, column: int, edges: int) -> Tensor:
             "weight 0 is not an edge; expected other numbers"
         )
     return weights
-
-
-def molecule_reader_of(bundle: Bundle) -> ReadMolecule:
-    """How this model's molecules are read: with OGB's features, or by the function of its kind of molecules.
-
-    Raises:
-        SpecError: the model was not trained on molecules, or needs positions that SMILES do not have.
-    """
-    kind = bundle.card.molecules
-    if kind is None:
-        raise SpecError(
-            f"got SMILES, but the model was trained on {bundle.card.title or bundle.card.name}, whose graphs are not "
-            "made from SMILES; expected graphs with the same features"
-        )
-    read = reader_named(kind, bundle.molecule_reader)
-    makes_positions = isinstance(read, MoleculeReader) and read.conformer_seed is not None
-    if _uses_positions(bundle.model) and not makes_positions:
-        raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")
-    return read
 
 
 def unread_error(reason: Unreadable | MoleculeError) -> MoleculeError:

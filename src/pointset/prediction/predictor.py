@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from pointset.datasets.card import Card, Level, Task
-from pointset.datasets.molecules.reader import ReadMolecule
+from pointset.datasets.molecules.parsing import require_rdkit
+from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_named
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.layers import Level as LevelName
 from pointset.encoders.layers import pooled
@@ -23,8 +24,8 @@ from pointset.points.graphs import Graph
 from pointset.points.inputs import ACCEPTED
 from pointset.points.point_set import PointSet
 from pointset.prediction.engine import Engine, ModelOutput, Outcome
-from pointset.prediction.features import molecule_reader_of
-from pointset.prediction.sources import in_chunks, read_ahead, threads_beside, workers_for
+from pointset.prediction.features import uses_positions
+from pointset.prediction.sources import in_chunks, threads_beside, with_molecules, workers_for
 from pointset.progress import progress_bar
 from pointset.training.bundle import Bundle, read_bundle
 from pointset.training.outputs import as_predictions
@@ -186,15 +187,21 @@ class Predictor:
         return Engine(self.model, self.bundle.weighted_edges, batch_size=batch_size)
 
     def molecule_reader(self) -> ReadMolecule:
-        """How SMILES are read.
+        """How this model's SMILES are read: with OGB's features, or by the function of its kind of molecules.
 
         Raises:
-            SpecError: the model was not trained on molecules.
+            SpecError: the model was not trained on molecules, or needs positions that SMILES do not have.
             MissingExtraError: RDKit is not installed.
         """
-        from pointset.datasets.molecules.parsing import require_rdkit
-
-        read = molecule_reader_of(self.bundle)
+        if self.card.molecules is None:
+            raise SpecError(
+                f"got SMILES, but the model was trained on {self.card.title or self.card.name}, whose graphs are not "
+                "made from SMILES; expected graphs with the same features"
+            )
+        read = reader_named(self.card.molecules, self.bundle.molecule_reader)
+        makes_positions = isinstance(read, MoleculeReader) and read.conformer_seed is not None
+        if uses_positions(self.model) and not makes_positions:
+            raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")
         require_rdkit()
         return read
 
@@ -203,29 +210,18 @@ class Predictor:
             raise SpecError(f"got on_error={on_error!r}; expected 'raise' or 'nan'")
         engine, given = self.engine(batch_size), _as_items(items)
         total = len(given) if isinstance(given, Sized) else None
+        smiles = sum(isinstance(item, str) for item in given) if isinstance(given, Sequence) else 0
+        workers = workers_for(smiles) if self.card.molecules else 0
+        chunks = ((None, chunk) for chunk in in_chunks(given, engine.chunk_size))
         results: list[Tensor] = []
-        with progress_bar("Predicting", total, show=progress) as advance:
-            for chunk in self._with_molecules(given, engine.chunk_size):
+        with threads_beside(workers), progress_bar("Predicting", total, show=progress) as advance:
+            for _, chunk in with_molecules(chunks, self.molecule_reader() if workers else self._read, workers):
                 for outcome in engine.outcomes(chunk, output):
                     results.append(_row(outcome, len(results), on_error, output))
                 advance(len(chunk))
         if output.of_nodes:
             return results
         return torch.stack(results) if results else torch.empty(0, output.width, dtype=output.dtype)
-
-    def _with_molecules(self, items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-        """The items in chunks, with every SMILES read; many of them by other processes, while the model computes."""
-        chunks = in_chunks(items, size)
-        count = sum(isinstance(item, str) for item in items) if isinstance(items, Sequence) else 0
-        workers = workers_for(count) if self.card.molecules else 0
-        if not workers:
-            yield from ([self._read(item) if isinstance(item, str) else item for item in chunk] for chunk in chunks)
-            return
-        labelled = ((chunk, [item for item in chunk if isinstance(item, str)]) for chunk in chunks)
-        with threads_beside(workers):
-            for chunk, molecules in read_ahead(labelled, self.molecule_reader(), workers):
-                rest = iter(molecules)
-                yield [next(rest) if isinstance(item, str) else item for item in chunk]
 
     def _read(self, smiles: str) -> Any:
         try:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pointset.prediction.features import Needs
 
 Item = TypeVar("Item")
+Label = TypeVar("Label")
 _MOST_HASHED = 2**30  # bytes; hashing a larger file would take seconds, so its size and time must do
 
 
@@ -273,6 +274,7 @@ def _check_specs(dataset: Dataset, needs: Needs) -> None:
 
 
 Read = list[Any]  # Molecule or Unreadable for each SMILES
+_Piece = tuple[Sequence[str], Future[Read]]  # SMILES on their way through the pool
 _PIECE = 64  # SMILES handed to a process at a time
 _AHEAD = 2  # chunks read beyond the one that is being predicted
 _WORTH_A_PROCESS = 4_000  # SMILES; starting a process takes a second
@@ -306,37 +308,46 @@ def threads_beside(workers: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def read_ahead(
-    chunks: Iterable[tuple[Any, Sequence[str]]], read: ReadMolecule, workers: int
-) -> Iterator[tuple[Any, Read]]:
-    """For each (label, SMILES) the label and what was read, in order.
-
-    One pool serves all chunks. A process that dies over a molecule costs that molecule, not the others.
+def with_molecules(
+    chunks: Iterable[tuple[Label, Sequence[Any]]], read: ReadMolecule | None, workers: int
+) -> Iterator[tuple[Label, list[Any]]]:
+    """The (label, items) again, in order, with each SMILES read: a molecule, or the reason why not.
 
     Args:
         chunks: taken a few ahead only, so that memory does not grow with their number.
-        read: a function that can be pickled.
+        read: a function that can be pickled; None where no item is a SMILES.
         workers: processes; 0 reads here, when a chunk is asked for.
+    """
+    if read is None:
+        yield from ((label, list(items)) for label, items in chunks)
+        return
+    labelled = (((label, items), [item for item in items if isinstance(item, str)]) for label, items in chunks)
+    for (label, items), molecules in read_ahead(labelled, read, workers):
+        rest = iter(molecules)
+        yield label, [next(rest) if isinstance(item, str) else item for item in items]
+
+
+def read_ahead(
+    chunks: Iterable[tuple[Label, Sequence[str]]], read: ReadMolecule, workers: int
+) -> Iterator[tuple[Label, Read]]:
+    """For each (label, SMILES) the label and what was read.
+
+    One pool serves all chunks. A process that dies over a molecule costs that molecule, not the others.
     """
     if workers == 0:
         yield from ((label, read_chunk(read, smiles)) for label, smiles in chunks)
         return
     pool = _Pool(read, workers)
-    waiting: deque[tuple[Any, list[_Piece]]] = deque()
+    waiting: deque[tuple[Label, list[_Piece]]] = deque()
     try:
         for label, smiles in chunks:
-            waiting.append((label, [_Piece(pool, piece) for piece in in_chunks(smiles, _PIECE)]))
+            waiting.append((label, [(piece, pool.submit(piece)) for piece in in_chunks(smiles, _PIECE)]))
             if len(waiting) > _AHEAD:
-                yield _first_read(waiting)
+                yield pool.result(*waiting.popleft())
         while waiting:
-            yield _first_read(waiting)
+            yield pool.result(*waiting.popleft())
     finally:
         pool.close()
-
-
-def _first_read(waiting: deque[tuple[Any, list[_Piece]]]) -> tuple[Any, Read]:
-    label, pieces = waiting.popleft()
-    return label, [molecule for piece in pieces for molecule in piece.result()]
 
 
 class _Pool:
@@ -350,38 +361,33 @@ class _Pool:
         # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
         return ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=end_at_ctrl_c)
 
-    def submit(self, smiles: Sequence[str]) -> Future[Read]:
-        try:
-            with main_left_alone():  # a process is started when the first SMILES come
-                return self._processes.submit(self._read, smiles)
-        except BrokenProcessPool:
-            self.restart()
-            with main_left_alone():
-                return self._processes.submit(self._read, smiles)
-
-    def restart(self) -> None:
+    def _restart(self) -> None:
         self._processes.shutdown(wait=False, cancel_futures=True)
         self._processes = self._started()
 
-    def close(self) -> None:
-        self._processes.shutdown(wait=True, cancel_futures=True)
+    def submit(self, smiles: Sequence[str]) -> Future[Read]:
+        with main_left_alone():  # a process is started when the first SMILES come
+            try:
+                return self._processes.submit(self._read, smiles)
+            except BrokenProcessPool:
+                self._restart()
+                return self._processes.submit(self._read, smiles)
 
+    def result(self, label: Label, pieces: list[_Piece]) -> tuple[Label, Read]:
+        return label, [molecule for piece, running in pieces for molecule in self._result(piece, running)]
 
-class _Piece:
-    """A few SMILES on their way through the pool."""
-
-    def __init__(self, pool: _Pool, smiles: Sequence[str]):
-        self._pool, self._smiles, self._running = pool, smiles, pool.submit(smiles)
-
-    def result(self) -> Read:
+    def _result(self, piece: Sequence[str], running: Future[Read]) -> Read:
         try:
-            return self._running.result()
+            return running.result()
         except BrokenProcessPool:  # a molecule did it: perhaps one of these, perhaps one of another piece
-            return [molecule for text in self._smiles for molecule in self._read_alone(text)]
+            return [molecule for text in piece for molecule in self._read_alone(text)]
 
     def _read_alone(self, text: str) -> Read:
         try:
-            return self._pool.submit([text]).result()
+            return self.submit([text]).result()
         except BrokenProcessPool:
-            self._pool.restart()
+            self._restart()
             return [Unreadable(_DIED)]
+
+    def close(self) -> None:
+        self._processes.shutdown(wait=True, cancel_futures=True)

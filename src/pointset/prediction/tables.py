@@ -28,8 +28,8 @@ from pointset.prediction.sources import (
     TableSource,
     in_chunks,
     input_kind,
-    read_ahead,
     threads_beside,
+    with_molecules,
     workers_for,
 )
 from pointset.progress import Advance
@@ -112,10 +112,11 @@ class TablePrediction:
             FileFormatError: there are no rows, or the input changed.
         """
         rows = itertools.islice(self.source.rows(), output.progress.entries, None)
+        chunks = ((chunk, [_item(row) for row in chunk]) for chunk in in_chunks(rows, self._engine.chunk_size))
         saved = time.monotonic()
         try:
             with threads_beside(self._workers):
-                for chunk, items in self._with_molecules(in_chunks(rows, self._engine.chunk_size)):
+                for chunk, items in with_molecules(chunks, self._read, self._workers):
                     self._write_chunk(chunk, items, output)
                     advance(len(chunk))
                     if time.monotonic() - saved >= _SECONDS_BETWEEN_SAVES:
@@ -131,25 +132,10 @@ class TablePrediction:
         self.source.check_unchanged()
         output.finish()
 
-    def _with_molecules(
-        self, chunks: Iterator[Sequence[InputRow]]
-    ) -> Iterator[tuple[Sequence[InputRow], Sequence[Any]]]:
-        """Each chunk with its items; a SMILES comes as the molecule that was read, or as the reason why not."""
-        if self._read is None:
-            yield from ((chunk, [row.item for row in chunk]) for chunk in chunks)
-            return
-        labelled = ((chunk, [row.item for row in chunk if row.problem is None]) for chunk in chunks)
-        for chunk, molecules in read_ahead(labelled, self._read, self._workers):
-            rest = iter(molecules)
-            yield chunk, [next(rest) if row.problem is None else None for row in chunk]
-
     def _write_chunk(self, chunk: Sequence[InputRow], items: Sequence[Any], output: ResumableOutput) -> None:
-        given = [
-            item if row.problem is None else GraphError(row.problem) for row, item in zip(chunk, items, strict=True)
-        ]
         written: list[list[str]] = []
         bad: list[str] = []
-        for row, item, outcome in zip(chunk, items, self._engine.outcomes(given, self._output), strict=True):
+        for row, item, outcome in zip(chunk, items, self._engine.outcomes(items, self._output), strict=True):
             written += self._columns.cells(row, item, outcome)
             if isinstance(outcome, PointsetError):
                 bad.append(f"{row.place}: {written[-1][-1]}")
@@ -161,6 +147,10 @@ class TablePrediction:
             bad=(*before.bad, *bad)[:_MOST_NAMED],
         )
         output.append(written, after)
+
+
+def _item(row: InputRow) -> Any:
+    return row.item if row.problem is None else GraphError(row.problem)
 
 
 def _open_source(options: PredictionOptions, needs: Needs, show: bool | None) -> Source:
