@@ -250,7 +250,7 @@ def test_killed_at_ten_random_moments_it_ends_at_the_same_weights(recipe: Recipe
     run(settings, tmp_path / "unbroken")
     duration = time.monotonic() - started
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pointset.training.run", "lightning.fabric"])
+    context.set_forkserver_preload(["pointset.training.run", "lightning_fabric"])
     moments = np.random.default_rng(0).uniform(0.0, 0.5 + duration / 8, 10)  # some before the first step
     kills = 0
     broken = tmp_path / "broken"

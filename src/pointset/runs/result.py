@@ -141,7 +141,7 @@ def _text(value: float) -> str:
 
 
 _PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads")
-_PACKAGES = ("torch", "lightning", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
+_PACKAGES = ("torch", "lightning-fabric", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
 
 
 def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where a run computes: device, precision, number of processes and of threads (Lightning Fabric).
+"""Where a run computes: device, precision, number of processes and of threads (Fabric).
 
 One process, two processes on one machine (``devices=2``) and many machines (``torchrun``) run the same code.
 """
@@ -20,7 +20,7 @@ from pointset.machine import cores
 from pointset.runs.recipe import Recipe
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 
 _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed"}
@@ -36,10 +36,9 @@ def make_fabric(recipe: Recipe, device: str = "auto") -> Fabric:
     accelerator = check_device(device, recipe.trainer.precision)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's advice at import is not for users of a command
-        from lightning.fabric import Fabric
+        from lightning_fabric import Fabric
 
-        for name in ("lightning.fabric", "lightning.pytorch"):
-            logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
         precision: Any = _PRECISION[recipe.trainer.precision]
         if not torch.distributed.is_torchelastic_launched():
             return Fabric(accelerator=accelerator, devices=1, precision=precision)

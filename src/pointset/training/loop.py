@@ -49,7 +49,7 @@ from pointset.training.progress import Plan, Watcher
 from pointset.training.scoring import Scores, check_metric, score
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 _METRICS_SECONDS = 5.0  # between two writings of metrics.csv
 

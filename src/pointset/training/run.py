@@ -55,7 +55,7 @@ from pointset.training.progress import Watcher, Watchers, watcher_for
 from pointset.training.scoring import Scores, check_metric, score
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 _UNDO = "Undo the change, or start another run in another folder"
 _SHARED = ("recipe", "title", "dataset", "model", "task", "level", "metric", "higher_is_better")  # by runs of a recipe
