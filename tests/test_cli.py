@@ -414,7 +414,7 @@ def test_ctrl_c_while_torch_is_loading_waits_until_it_is_loaded(tmp_path: Path) 
     assert (tmp_path / "loaded").exists() and not (tmp_path / "out.safetensors").exists()
 
 
-def test_ctrl_c_while_the_verbs_are_imported() -> None:
+def test_ctrl_c_while_the_commands_are_imported() -> None:
     program = (
         "import sys\n"
         "class CtrlC:\n"

@@ -78,7 +78,7 @@ def test_costs_from_the_shell(recipe_file: Path, monkeypatch: pytest.MonkeyPatch
         (["RECIPE", "--run-dir", "runs"], 2, "`pointset compare --list` shows them all"),
         (["RECIPE", "--models", " , ", "--run-dir", "runs"], 2, "`pointset compare --list` shows them all"),
         (["RECIPE", "--models", "pst"], 2, "say where the runs go with --run-dir"),
-        (["--models", "pst", "--run-dir", "runs"], 2, "name a recipe first"),
+        (["--models", "pst", "--run-dir", "runs"], 2, "name a recipe"),
         (["RECIPE", "--models", "pst,gin", "--parameters", "5", "--cost-only"], 1, "gin failed: gin of 2 layers has"),
         (["RECIPE", "model.widht=3", "--models", "pst", "--run-dir", "runs"], 1, "model.widht"),
         (["RECIPE", "--models", "pst", "--run-dir", "runs", "--picture", "a.gif"], 2, "expected a name that ends"),

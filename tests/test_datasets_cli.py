@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pointset.cli.datasets_show import category_names, chosen_graphs, short_name, task_in_words
+from pointset.cli.datasets_show import category_names, choose_graphs, describe_task, short_name
 from pointset.cli.main import app
 from pointset.datasets import loading as catalogue
 from pointset.datasets.card import Metric, PaperRow, Target, Task
@@ -240,10 +240,10 @@ def test_graphs_are_chosen_by_number_or_with_a_seed() -> None:
         and said == invoke("show", "one-number", "--data-dir", "data", "--count", "1")[0]
     )
     sizes = np.arange(1000, 0, -1)
-    assert chosen_graphs(sizes, 5, 0) == chosen_graphs(sizes, 5, 0) != chosen_graphs(sizes, 5, 1)
-    assert min(chosen_graphs(sizes, 5, 0)) >= 500  # the smaller half
-    assert chosen_graphs(np.array([4, 2]), 6, 0) == [0, 1]
-    assert chosen_graphs(np.zeros(0, dtype=np.int64), 6, 0) == []
+    assert choose_graphs(sizes, 5, 0) == choose_graphs(sizes, 5, 0) != choose_graphs(sizes, 5, 1)
+    assert min(choose_graphs(sizes, 5, 0)) >= 500  # the smaller half
+    assert choose_graphs(np.array([4, 2]), 6, 0) == [0, 1]
+    assert choose_graphs(np.zeros(0, dtype=np.int64), 6, 0) == []
 
 
 def test_a_damaged_file_is_an_error_not_a_traceback() -> None:
@@ -325,7 +325,7 @@ def test_a_download_is_tried_only_when_asked_for(monkeypatch: pytest.MonkeyPatch
         (["verify", "labels", "lables"], "did you mean 'labels'"),
         (["labels"], "did you mean: pointset datasets show labels?"),
         (["frob"], "No such command 'frob'"),
-        (["--json", "show", "labels"], "put the options behind 'show'"),
+        (["--json", "show", "labels"], "put the options after 'show'"),
         (["--data-dir", "nowhere"], "does not exist"),
         (["show", "labels", "--data-dir", "nowhere"], "does not exist"),
         (["show", "labels", "--graphs", "1,x"], "got '1,x'; expected up to 60 numbers"),
@@ -385,7 +385,7 @@ def test_words_for_metrics_and_categories() -> None:
     assert [metric.with_arrow for metric in Metric] == [
         "MAE ↓", "RMSE ↓", "R² ↑", "normalised MAE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "macro F1 ↑"
     ]  # fmt: skip
-    assert task_in_words(KINDS["yes-or-no"].card) == "binary classification"
+    assert describe_task(KINDS["yes-or-no"].card) == "binary classification"
     assert category_names(["bond: 1 single, 2 double (0 does not occur)"]) == {1: "single", 2: "double"}
     assert category_names(["element: with its charge"]) == category_names(["element"]) == category_names([]) == {}
     assert category_names(["element: 0 C"], [["N", "\x1bO"]]) == {0: "N", 1: "�O"}

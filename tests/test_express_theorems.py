@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pointset.cli import console
+from pointset.cli import express
 from pointset.errors import SpecError
 from pointset.paper.theorems import statement
 from pointset.paper.theorems.statement import Statement, all_statements, check_statements, statements_named
@@ -56,7 +56,7 @@ def test_a_table_a_summary_and_exit_code_0_also_where_a_statement_fails() -> Non
 
 
 def test_on_a_narrow_terminal_the_verdict_stands_under_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "output_console", lambda: Console(width=80, highlight=False))
+    monkeypatch.setattr(express, "output_console", lambda: Console(width=80, highlight=False))
     lines = [" ".join(line.split()) for line in invoke("--workers", "1", "2.1")[0].splitlines()]
     row = lines.index(f"{FALSE.name} {FALSE.claim}")
     assert lines[row + 1] == "fails as printed 7 is odd; 6 is even instead"

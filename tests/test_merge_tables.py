@@ -97,7 +97,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for folder in ("first", "second"):
         done = CliRunner().invoke(app, ["--keep", f"{folder}/molhiv-cpu.json"])
         assert done.exit_code == 0, done.output
-    assert "as it was: PST" in done.output
+    assert "kept as they were: PST" in done.output
     assert scores(read_table(tmp_path / "results" / "molhiv-cpu.json")) == {"PST": 0.75, "GINE": 0.71}
     refused = CliRunner().invoke(app, ["--check", "--keep", "first/molhiv-cpu.json"])
     assert refused.exit_code == 2 and "--check writes nothing" in refused.output

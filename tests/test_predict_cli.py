@@ -290,16 +290,16 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int 
     monkeypatch.setattr(TablePrediction, "_write_chunk", stopping)
 
 
-def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_how_to_resume_and_the_same_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
     long_table()
     whole = whole_file()
     with monkeypatch.context() as patch:
         interrupt(patch, KeyboardInterrupt())
         _, warned = invoke(*ARGUMENTS, code=130)
-    assert "Interrupted after 48 rows. The same command goes on from there" in warned
+    assert "Interrupted after 48 rows. Repeat the command to resume" in warned
     assert files() == {"whole.csv", "out.csv.part", "out.csv.part.json"}
     said, warned = invoke(*ARGUMENTS)
-    assert "Going on behind the first 48 rows" in warned
+    assert "Resuming after the first 48 rows" in warned
     assert Path("out.csv").read_bytes() == whole and files() == {"whole.csv", "out.csv"}
     assert said.split(" → ")[0] == "86 of 120 rows"
 
@@ -516,12 +516,10 @@ def test_a_damaged_model_is_refused() -> None:
 
 
 def test_the_help_teaches_and_does_not_wait_for_torch() -> None:
-    for verb in ("predict", "embed"):
-        said, _ = invoke(verb, "--help")
-        assert f"pointset {verb} runs/mine molecules.csv -o out.csv" in said and "Broken off?" in said
-    program = (
-        "import sys, pointset.cli.predict, pointset.cli.predict; assert 'torch' not in sys.modules; print('light')"
-    )
+    for command in ("predict", "embed"):
+        said, _ = invoke(command, "--help")
+        assert f"pointset {command} runs/mine molecules.csv -o out.csv" in said and "Interrupted?" in said
+    program = "import sys, pointset.cli.predict; assert 'torch' not in sys.modules; print('light')"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"light\n"
 
 

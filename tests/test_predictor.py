@@ -22,8 +22,8 @@ from torch_geometric.data import Batch, Data
 
 from pointset import Categories, PointSet, Reals, collate, to_points, to_points_many
 from pointset import machine as memory
-from pointset.cli import predict as embed
-from pointset.cli import predict as prediction_options
+from pointset.cli import console
+from pointset.cli import predict as predict_command
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance, TargetScale
 from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, read_zinc_molecule
@@ -231,7 +231,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         exec(block, names)
     assert names["predictions"].shape == (3, 1)
     for flag in re.findall(r"`(--[a-z-]+)", guide):
-        assert flag in inspect.getsource(prediction_options) + inspect.getsource(embed) or flag == "--restart"
+        assert flag in inspect.getsource(predict_command) + inspect.getsource(console) or flag == "--restart"
 
 
 # --- features

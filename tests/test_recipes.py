@@ -533,7 +533,7 @@ def test_show_prints_a_recipe_that_can_be_read_again(tmp_path: Path) -> None:
 def test_mistakes_get_one_message() -> None:
     assert invoke("show", "znic", code=1)[1].startswith("Error: there is no recipe 'znic'; did you mean 'zinc'?")
     assert invoke("show", "zinc", "lr=3", code=1)[1] == "Error: there is no key 'lr'; did you mean 'optimizer.lr'?"
-    assert "put the options behind 'show'" in invoke("--json", "show", "zinc", code=2)[1]
+    assert "put the options after 'show'" in invoke("--json", "show", "zinc", code=2)[1]
 
 
 def test_listing_does_not_wait_for_torch() -> None:

@@ -657,7 +657,7 @@ def test_the_command_fails_with_the_summary_and_keeps_the_rows(tmp_path: Path) -
     assert record.read_text().count("\n") == 2
     for arguments, told in (
         ([str(path), "--rejected", str(path)], "replace the data"),
-        ([str(path), "--table", "x.csv"], "leave --table out"),
+        ([str(path), "--table", "x.csv"], "--table has no effect"),
         ([str(tmp_path / "none.csv")], "there is no file"),
         ([str(tmp_path / "none.xyz")], "there is no file"),
         ([str(text(tmp_path, "x", "a.xyz"))], "not a known kind of data"),
@@ -706,7 +706,8 @@ def test_the_command_says_how_to_keep_all_rows_and_names_lines_of_leaks(tmp_path
     assert result.exit_code == 0, result.output
     assert "left out 10 more; --rejected OUT.csv keeps all 31" in result.output
     assert (
-        "left out 1 with no target, which is no mistake: line 12" in result.output and "10 of 41 rows" in result.output
+        "left out 1 with no target, which is not a mistake: line 12" in result.output
+        and "10 of 41 rows" in result.output
     )
     assert "1 of 2 test molecules is also in train (line 11 'OCC' = line 2 'CCO')" in result.output
 

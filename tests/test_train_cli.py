@@ -64,7 +64,7 @@ def test_several_seeds_are_averaged_and_resumed(recipe_file: Path) -> None:
     assert summary["runs"] == ["seed-0", "seed-1"] and len(summary["test"]["mae"]["values"]) == 2
     assert "over 2 runs" in said and Path("runs/report.html").exists() and Path("runs/seed-1/report.html").exists()
     code, said = invoke(*words)
-    assert code == 1 and "go on with --resume" in said
+    assert code == 1 and "resume them with --resume" in said
     Path("runs/seed-1/result.json").unlink()
     code, said = invoke(*words, "--resume")
     assert code == 0 and json.loads(Path("runs/result.json").read_text())["test"] == summary["test"]

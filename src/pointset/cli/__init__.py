@@ -1,1 +1,1 @@
-"""The command line: thin verbs. Nothing imports it, and it imports torch only when a verb runs."""
+"""The command line, a file for each command. Nothing imports it, and it imports torch only when a command runs."""

@@ -1,20 +1,28 @@
-"""``pointset check-invariance``: does a trained model see graphs, or also how they happen to be written down?"""
+"""``pointset check-invariance``: does a trained model depend on the graph alone, or on how it is written down?"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from pointset.cli import predict as options
-from pointset.cli.console import load_torch, reported_errors, say
-from pointset.cli.express import JsonFile, check_outputs
+from pointset.cli.console import (
+    DataDirOption,
+    JsonFileOption,
+    RunArgument,
+    SmilesOption,
+    check_outputs,
+    load_torch,
+    output_console,
+    plain_table,
+    refuse_options,
+    reported_errors,
+    say,
+)
+from pointset.cli.predict import INPUT_HELP, check_options
 from pointset.text import counted, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -23,9 +31,9 @@ EXAMPLES = """
   pointset check-invariance model.zip graphs/ --json found.json
 
 [bold]What is changed[/bold] and must not matter
-  the order of the nodes, of the points and of the graph before it is
+  The order of the nodes, of the points and of the graph before it is
   decomposed; the basis of the points, by R in O(r) and inside eigenspaces;
-  what else is in the batch. Each in float32, and with the same weights in
+  the rest of the batch. Each in float32, and with the same weights in
   float64, where rounding hides nothing.
 
 [bold]Exit code[/bold]
@@ -36,18 +44,18 @@ EXAMPLES = """
 _VIOLATED = 1
 _NOT_CHECKED = 2
 _SHOWN = 10  # rows left out that are named
-_DIGITS = {"float32": 9, "float64": 17}  # as many as tell any two numbers apart
+_DIGITS = {"float32": 9, "float64": 17}  # as many as distinguish any two numbers
 _MOST_SMILES = 60  # letters
 
 
 def check_invariance(
     context: typer.Context,
-    run: options.Run,
+    run: RunArgument,
     data: Annotated[
         str | None,
-        typer.Argument(metavar="DATA", help=f"{options.INPUT_HELP} By default the test part of the run's own data."),
+        typer.Argument(metavar="DATA", help=f"{INPUT_HELP} By default the test part of the run's own data."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Most graphs to check, drawn at random.")] = 200,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Check at most N graphs, drawn at random.")] = 200,
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Random draws of each change.")] = 3,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all random choices.")] = 0,
     tolerance: Annotated[
@@ -56,11 +64,11 @@ def check_invariance(
     tolerance_float64: Annotated[
         float, typer.Option("--tolerance-float64", metavar="X", help="The same in float64.")
     ] = 1e-8,
-    smiles: options.Smiles = None,
-    data_dir: options.DataDir = None,
-    json_file: JsonFile = None,
+    smiles: SmilesOption = None,
+    data_dir: DataDirOption = None,
+    json_file: JsonFileOption = None,
 ) -> None:
-    """Certify that a trained model depends on the graph alone, or show on which graph it does not."""
+    """Certify that a trained model depends on the graph alone, or show a graph for which it does not."""
     try:
         with reported_errors("Interrupted; nothing is certified."):
             _check_usage(context, data, json_file)
@@ -91,19 +99,14 @@ def check_invariance(
 
 
 def _check_usage(context: typer.Context, data: str | None, json_file: Path | None) -> None:
-    from pointset.cli.console import is_given
-    from pointset.cli.predict import check_options
-
-    check_outputs(json_file, None)
+    check_outputs(json_file)
     if data is not None:
         check_options(context, data)
-    elif is_given(context, "smiles"):
-        raise typer.BadParameter("--smiles is about a table of SMILES, and none is given; leave it out")
+    else:
+        refuse_options(context, ["smiles"], "is about a table of SMILES, and none is given; leave it out")
 
 
 def _print(found: dict[str, Any]) -> None:
-    from pointset.cli.console import output_console
-
     for one in found["left_out"][:_SHOWN]:
         say(f"left out {one['row']}: {one['reason']}", style="yellow")
     if len(found["left_out"]) > _SHOWN:
@@ -128,14 +131,8 @@ def _scope(found: dict[str, Any]) -> str:
 
 
 def _print_table(console: Console, checks: list[dict[str, Any]]) -> None:
-    from pointset.cli.console import plain_table
-
     precisions = list(dict.fromkeys(check["precision"] for check in checks))
-    table = plain_table(console)
-    table.add_column("what was changed")
-    for precision in precisions:
-        table.add_column(precision, justify="right")
-    table.add_column("verdict")
+    table = plain_table(console, "what was changed", *precisions, "verdict", numbers=precisions)
     for change in dict.fromkeys(check["change"] for check in checks):
         same = [check for check in checks if check["change"] == change]
         by_precision = {check["precision"]: _cell(check) for check in same}

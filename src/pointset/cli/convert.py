@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointset.cli.console import (
-    MATRIX_HELP,
     FloatType,
     MatrixName,
+    MatrixOption,
+    QuietFlag,
     check_folder_of,
     check_graph_suffix,
-    is_given,
     is_points_file,
     load_torch,
+    refuse_options,
     reported_errors,
     show_error,
     show_ignored,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset convert graphs.g6 points.safetensors       [dim]graphs become points[/dim]
-  pointset convert points.safetensors graphs.graphml  [dim]and come back[/dim]
+  pointset convert graphs.g6 points.safetensors       [dim]graphs to points[/dim]
+  pointset convert points.safetensors graphs.graphml  [dim]and back[/dim]
   pointset convert web.csv web.safetensors --matrix adjacency --rank 64
   pointset convert dataset.pt dataset.s6 --lossy      [dim]format to format[/dim]
 
@@ -53,9 +54,9 @@ def convert(
         Path, typer.Argument(metavar="IN", help="A graph file, a folder of them, or a file of points.", exists=True)
     ],
     output: Annotated[
-        str, typer.Argument(metavar="OUT", help="What to write; its suffix names the format, none is a folder.")
+        str, typer.Argument(metavar="OUT", help="The file to write; its suffix names the format, none means a folder.")
     ],
-    matrix: Annotated[MatrixName, typer.Option(metavar="NAME", help=MATRIX_HELP)] = MatrixName.LAPLACIAN,
+    matrix: MatrixOption = MatrixName.LAPLACIAN,
     rank: Annotated[
         int | None,
         typer.Option(
@@ -69,7 +70,7 @@ def convert(
     ] = FloatType.FLOAT64,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any graph is bad.")] = False,
     lossy: Annotated[bool, typer.Option("--lossy", help="Leave out what the graph format of OUT cannot hold.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only problems, no progress and no summary.")] = False,
+    quiet: QuietFlag = False,
 ) -> None:
     """Turn graphs into points, losslessly, or points into graphs.
 
@@ -109,13 +110,10 @@ def _check_usage(context: typer.Context, source: Path, target: Path) -> None:
         check_graph_suffix(source, "IN")
     if not is_points_file(target):
         check_graph_suffix(target, "OUT")
-        for option in ("matrix", "rank", "dtype"):
-            if is_given(context, option):
-                raise typer.BadParameter(
-                    f"--{option} is about points, and {target} is a graph file; leave it out, or write .safetensors"
-                )
-    elif is_given(context, "lossy"):
-        raise typer.BadParameter("--lossy is about graph files; a file of points holds everything")
+        reason = f"is about points, and {target} is a graph file; leave it out, or write .safetensors"
+        refuse_options(context, ["matrix", "rank", "dtype"], reason)
+    else:
+        refuse_options(context, ["lossy"], "is about graph files; a file of points holds everything")
     check_folder_of(target, "OUT")
     if target.exists() and target.samefile(source):
         raise typer.BadParameter("OUT is the same file as IN; choose another name", param_hint="OUT")

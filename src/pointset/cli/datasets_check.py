@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import check_folder_of, is_given, load_torch, reported_errors, say, show_error
+from pointset.cli.console import (
+    JsonFlag,
+    SmilesOption,
+    check_folder_of,
+    load_torch,
+    print_json,
+    refuse_options,
+    reported_errors,
+    say,
+    show_error,
+)
+from pointset.cli.datasets_show import choose_graphs, describe, show_dataset
 from pointset.text import clipped, counted, printable
 
 if TYPE_CHECKING:
@@ -18,16 +29,156 @@ if TYPE_CHECKING:
     from pointset.datasets.own.rejected import Rejected
     from pointset.datasets.splits.leaks import LeakReport
 
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset datasets check solubility.csv              [dim]SMILES and all numbers[/dim]
+  pointset datasets check tox.csv --smiles mol --target NR-AR --target SR-p53
+  pointset datasets check tox.csv --rejected bad.csv  [dim]keep the bad rows[/dim]
+  pointset datasets check proteins/ --table classes.csv --task multi-class
 
-# What ``pointset datasets check`` says of rows left out and of leaks, in the user's own lines and molecules.
+[bold]Files[/bold]
+  Tables of SMILES: .csv, .tsv, .smi, also .gz. Graphs: all that `pointset
+  convert` reads; targets are y in the files, or columns of --table, whose
+  column 'graph' holds the name of the graph or its number from 0.
+"""
 
-
+_MOST_NODES_DRAWN = 200
+_ONLY_MOLECULES = ("smiles", "no_header", "hydrogens", "lenient")
+_ONLY_GRAPHS = ("table", "level")
 _SHOWN_ROWS = 20
 _SHOWN_EXAMPLES = 3
 _LONGEST_SMILES = 40
 
 
-def show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
+def check(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table of SMILES, a graph file or a folder of them.")],
+    smiles: SmilesOption = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to predict; may be repeated. By default all with numbers."),
+    ] = None,
+    table: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Targets of graphs, a row for each.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="TASK", help="regression, binary, multi-class or multi-label.")
+    ] = None,
+    level: Annotated[str | None, typer.Option(metavar="LEVEL", help="What has the targets: graph or node.")] = None,
+    split: Annotated[
+        str, typer.Option(metavar="HOW", help="random, stratified, scaffold, column:NAME or a file.")
+    ] = "random",
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")] = 0,
+    no_header: Annotated[bool, typer.Option("--no-header", help="The table has no header line.")] = False,
+    hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Make hydrogens nodes, too.")] = False,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Accept impossible valences.")] = False,
+    max_rejected: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="The share of rows that may be bad; 1 for any.")
+    ] = 0.1,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.csv", help="Write the rows left out with their reasons, to correct them."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read your own data, and say what is in it and what is wrong with it.
+
+    Every bad row is reported with its line and the reason. The exit code is 1 where more rows are bad than
+    --max-rejected allows; rows that only lack a target do not count.
+    """
+    with reported_errors():
+        if rejected is not None:
+            _check_output(rejected, [file, *([] if table is None else [table])])
+        from pointset.datasets.own.columns import holds_molecules
+
+        molecules = holds_molecules(file)
+        kind = "a table of molecules" if molecules else "graphs"
+        without_effect = _ONLY_GRAPHS if molecules else _ONLY_MOLECULES
+        refuse_options(context, without_effect, f"has no effect, as the file holds {kind}; leave it out")
+        load_torch()
+        options: dict[str, Any] = {"task": task, "split": split, "seed": seed, "max_rejected": max_rejected}
+        if molecules:
+            options |= {"smiles": smiles, "targets": target, "header": not no_header}
+            options |= {"hydrogens": hydrogens, "lenient": lenient}
+        else:
+            options |= {"targets": table, "columns": target, "level": level}
+        dataset = _read(file, options, molecules=molecules, rejected=rejected)
+        _print(dataset, as_json=as_json, kept=rejected is not None)
+
+
+def _check_output(path: Path, inputs: Sequence[Path]) -> None:
+    check_folder_of(path, "--rejected")
+    if path.exists() and any(one.exists() and path.samefile(one) for one in inputs):
+        raise typer.BadParameter("the bad rows would replace the data; choose another name", param_hint="--rejected")
+
+
+def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Path | None) -> Dataset:
+    from pointset.datasets.own import graph_files, smiles_csv
+    from pointset.datasets.own.rejected import TooManyRejectedError
+
+    header = options["header"] if molecules else None
+    try:
+        dataset = smiles_csv(file, **_columns_by_number(file, options)) if molecules else graph_files(file, **options)
+    except TooManyRejectedError as error:
+        _write_rejected(rejected, error.rejected, file, header)
+        show_error(str(error))
+        raise typer.Exit(1) from None
+    _write_rejected(rejected, dataset.rejected, file, header)
+    return dataset
+
+
+def _columns_by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Columns that are not named like that, but are whole numbers, are meant by number."""
+    from pointset.datasets.own.csv_rows import CsvFile
+
+    header = CsvFile(file, header=options["header"]).header
+
+    def column(text: str) -> str | int:
+        return int(text) if text not in header and re.fullmatch("[0-9]{1,9}", text) else text
+
+    smiles, targets = options["smiles"], options["targets"]
+    return options | {
+        "smiles": None if smiles is None else column(smiles),
+        "targets": None if targets is None else [column(text) for text in targets],
+    }
+
+
+def _write_rejected(path: Path | None, rejected: Sequence[Rejected], file: Path, header: bool | None) -> None:
+    """Write what was left out; of a table, for which ``header`` is said, the rows as they are."""
+    if path is None:
+        return
+    from pointset.datasets.own.rejected import write_rejected
+
+    if header is None:
+        write_rejected(path, rejected)
+    else:
+        write_rejected(path, rejected, file, header=header)
+    say(f"{counted(len(rejected), 'row')} left out, written to {path}")
+
+
+def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
+    from pointset.datasets.sources import Benchmark
+    from pointset.datasets.splits import find_leaks
+
+    itself = Benchmark(dataset.card, ())
+    leaks = find_leaks(dataset.arrays, dataset.split)
+    if as_json:
+        content = describe(itself, dataset) | {
+            "rejected": [dataclasses.asdict(one) for one in dataset.rejected],
+            "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in leaks.counts.items()],
+        }
+        print_json(content)
+        return
+    sizes = dataset.arrays.num_nodes
+    drawn = [index for index in choose_graphs(sizes, 3, 0) if sizes[index] <= _MOST_NODES_DRAWN]
+    show_dataset(itself, dataset, drawn)
+    _show_left_out(dataset.rejected, kept=kept)
+    if leaks.found:
+        say(_leaks_text(leaks, dataset), style="yellow")
+    unit = "row" if dataset.smiles is not None else "graph"
+    total = len(dataset) + sum(one.place in ("line", "graph") for one in dataset.rejected)  # not rows of --table
+    say(f"{len(dataset):,} of {counted(total, unit)} can be used", style="yellow" if dataset.rejected else "green")
+
+
+def _show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
     """Bad rows with their reasons, the first 20 of them; then in one line those that only lack a target."""
     from pointset.datasets.own.rejected import NO_TARGET
 
@@ -41,10 +192,10 @@ def show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
     if without:
         shown = ", ".join(f"{one.place} {one.row}" for one in without[:_SHOWN_EXAMPLES])
         dots = ", …" if len(without) > _SHOWN_EXAMPLES else ""
-        say(f"left out {len(without):,} with no target, which is no mistake: {shown}{dots}", style="yellow")
+        say(f"left out {len(without):,} with no target, which is not a mistake: {shown}{dots}", style="yellow")
 
 
-def leaks_in_words(leaks: LeakReport, dataset: Dataset) -> str:
+def _leaks_text(leaks: LeakReport, dataset: Dataset) -> str:
     """How many graphs of each part were seen in an earlier one, with examples by line and SMILES."""
     clauses = []
     for (seen, scored), count in leaks.counts.items():
@@ -66,165 +217,3 @@ def _named(dataset: Dataset, graph: int) -> str:
     if dataset.smiles is None:
         return f"graph {row}"
     return f"line {row} {clipped(printable(dataset.smiles[graph]), _LONGEST_SMILES)!r}"
-
-
-EXAMPLES = """
-[bold]Examples[/bold]
-  pointset datasets check solubility.csv              [dim]SMILES and all numbers[/dim]
-  pointset datasets check tox.csv --smiles mol --target NR-AR --target SR-p53
-  pointset datasets check tox.csv --rejected bad.csv  [dim]keep the bad rows[/dim]
-  pointset datasets check proteins/ --table classes.csv --task multi-class
-
-[bold]Files[/bold]
-  Tables of SMILES: .csv, .tsv, .smi, also .gz. Graphs: all that `pointset
-  convert` reads; targets are y in the files, or columns of --table, whose
-  column 'graph' holds the name of the graph or its number from 0.
-"""
-
-_MOST_NODES_DRAWN = 200
-_ONLY_MOLECULES = ("smiles", "no_header", "hydrogens", "lenient")
-_ONLY_GRAPHS = ("table", "level")
-
-
-def check(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table of SMILES, a graph file or a folder of them.")],
-    smiles: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of SMILES: its name, or its number from 0.")
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column to predict; may be repeated. By default all with numbers."),
-    ] = None,
-    table: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Targets of graphs, a row for each.")] = None,
-    task: Annotated[
-        str | None, typer.Option(metavar="TASK", help="regression, binary, multi-class or multi-label.")
-    ] = None,
-    level: Annotated[str | None, typer.Option(metavar="LEVEL", help="Targets of graphs: graph or node.")] = None,
-    split: Annotated[
-        str, typer.Option(metavar="HOW", help="random, stratified, scaffold, column:NAME or a file.")
-    ] = "random",
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the split.")] = 0,
-    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is a row already.")] = False,
-    hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Hydrogens are nodes too.")] = False,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Take impossible valences as they are written.")] = False,
-    max_rejected: Annotated[
-        float, typer.Option(min=0, max=1, metavar="SHARE", help="How many rows may be bad; 1 for any.")
-    ] = 0.1,
-    rejected: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT.csv", help="Write the rows left out with their reasons, to correct them."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
-    """Read your own data, and say what is in it and what is wrong with it.
-
-    Every bad row is reported with its line and the reason. The exit code is 1 where more rows are bad than
-    --max-rejected allows; rows that only lack a target do not count.
-    """
-    with reported_errors():
-        if rejected is not None:
-            _check_output(rejected, [file, *([] if table is None else [table])])
-        from pointset.datasets.own.columns import holds_molecules
-
-        molecules = holds_molecules(file)
-        _check_usage(context, molecules=molecules)
-        load_torch()
-        options: dict[str, Any] = {"task": task, "split": split, "seed": seed, "max_rejected": max_rejected}
-        if molecules:
-            options |= {"smiles": smiles, "targets": target, "header": not no_header}
-            options |= {"hydrogens": hydrogens, "lenient": lenient}
-        else:
-            options |= {"targets": table, "columns": target, "level": level}
-        dataset = _read(file, options, molecules=molecules, rejected=rejected)
-        _print(dataset, as_json=as_json, kept=rejected is not None)
-
-
-def _check_output(path: Path, inputs: Sequence[Path]) -> None:
-    check_folder_of(path, "--rejected")
-    if path.exists() and any(one.exists() and path.samefile(one) for one in inputs):
-        raise typer.BadParameter("the bad rows would replace the data; choose another name", param_hint="--rejected")
-
-
-def _check_usage(context: typer.Context, *, molecules: bool) -> None:
-    """Refuse options that would have no effect."""
-    others, kind = (_ONLY_GRAPHS, "a table of molecules") if molecules else (_ONLY_MOLECULES, "graphs")
-    for option in others:
-        if is_given(context, option):
-            raise typer.BadParameter(f"the file holds {kind}; leave --{option.replace('_', '-')} out")
-
-
-def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Path | None) -> Dataset:
-    from pointset.datasets.own import graph_files, smiles_csv
-    from pointset.datasets.own.rejected import TooManyRejectedError
-
-    header = options["header"] if molecules else None
-    try:
-        dataset = smiles_csv(file, **_by_number(file, options)) if molecules else graph_files(file, **options)
-    except TooManyRejectedError as error:
-        _keep(rejected, error.rejected, file, header)
-        show_error(str(error))
-        raise typer.Exit(1) from None
-    _keep(rejected, dataset.rejected, file, header)
-    return dataset
-
-
-def _by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Columns that are not named like that, but are whole numbers, are meant by number."""
-    from pointset.datasets.own.csv_rows import CsvFile
-
-    header = CsvFile(file, header=options["header"]).header
-
-    def column(text: str) -> str | int:
-        return int(text) if text not in header and re.fullmatch("[0-9]{1,9}", text) else text
-
-    smiles, targets = options["smiles"], options["targets"]
-    return options | {
-        "smiles": None if smiles is None else column(smiles),
-        "targets": None if targets is None else [column(text) for text in targets],
-    }
-
-
-def _keep(path: Path | None, rejected: Sequence[Rejected], file: Path, header: bool | None) -> None:
-    """Write what was left out; of a table, for which ``header`` is said, the rows as they are."""
-    if path is None:
-        return
-    from pointset.datasets.own.rejected import write_rejected
-
-    if header is None:
-        write_rejected(path, rejected)
-    else:
-        write_rejected(path, rejected, file, header=header)
-    say(f"{counted(len(rejected), 'row')} left out, written to {path}")
-
-
-def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
-    from pointset.cli.console import print_json
-    from pointset.cli.datasets_show import described, show_dataset
-    from pointset.datasets.sources import Benchmark
-    from pointset.datasets.splits import find_leaks
-
-    itself = Benchmark(dataset.card, ())
-    leaks = find_leaks(dataset.arrays, dataset.split)
-    if as_json:
-        content = described(itself, dataset) | {
-            "rejected": [dataclasses.asdict(one) for one in dataset.rejected],
-            "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in leaks.counts.items()],
-        }
-        print_json(content)
-        return
-    show_dataset(itself, dataset, _drawn(dataset))
-    show_left_out(dataset.rejected, kept=kept)
-    if leaks.found:
-        say(leaks_in_words(leaks, dataset), style="yellow")
-    unit = "row" if dataset.smiles is not None else "graph"
-    total = len(dataset) + sum(one.place in ("line", "graph") for one in dataset.rejected)  # not rows of --table
-    say(f"{len(dataset):,} of {counted(total, unit)} can be used", style="yellow" if dataset.rejected else "green")
-
-
-def _drawn(dataset: Dataset) -> list[int]:
-    """Three graphs that are small enough to be drawn in a terminal."""
-    from pointset.cli.datasets_show import chosen_graphs
-
-    sizes = dataset.arrays.num_nodes
-    return [number for number in chosen_graphs(sizes, 3, 0) if sizes[number] <= _MOST_NODES_DRAWN]

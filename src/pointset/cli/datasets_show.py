@@ -1,4 +1,4 @@
-"""What ``pointset datasets show`` prints: the card in words, then drawings."""
+"""``pointset datasets show``: what is known of a dataset, its statistics, and drawings of some graphs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,35 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pointset.cli.console import output_console, plain_table
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pointset.cli.console import (
+    JsonFlag,
+    check_picture,
+    load_torch,
+    output_console,
+    plain_table,
+    print_json,
+    refuse_options,
+    reported_errors,
+    say,
+    say_lines,
+    show_error,
+)
 from pointset.datasets.card import Card, Level, Target, Task
+from pointset.errors import MissingDataError, SpecError
 from pointset.specs import Categories, Spec
 from pointset.text import counted, number, percent, printable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from rich.console import Console
-    from rich.table import Table
 
     from pointset.datasets.dataset import Dataset
     from pointset.datasets.sources import Benchmark
@@ -25,11 +42,219 @@ if TYPE_CHECKING:
     from pointset.points.graphs import Graph
     from pointset.reports.layout import Legend, Portrait
 
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset datasets show NAME
+  pointset datasets show NAME --graphs 0,5,17 --picture three.svg
+  pointset datasets show NAME --picture some.png --count 12 --seed 1
+  pointset datasets show NAME --json            [dim]card and statistics[/dim]
+"""
+DataFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="The folder of the data; by default what POINTSET_DATA names.", exists=True, file_okay=False
+    ),
+]
+_MOST_DRAWN = 60  # graphs in a picture
+_WIDEST = 110  # columns of text, and of drawings side by side
+_SPREAD = ("mean", "std", "min", "max")
+_SHOWN_TARGETS = 2  # of a regression, above a drawing
 
-# Words for what a card says, the same in tables and cards.
+
+def show(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, as `pointset datasets` lists it.")],
+    data_dir: DataFolderOption = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="OUT.png", help="Draw some of its graphs: .png, .svg, .pdf.")
+    ] = None,
+    graphs: Annotated[
+        str | None, typer.Option(metavar="I,J,…", help="The graphs to draw, by number; by default small ones.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=_MOST_DRAWN, metavar="N", help="How many to draw.")] = 6,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed draws other graphs.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print what is known of a dataset, its statistics, and drawings of some graphs.
+
+    Without its files, the card is printed and how to get them.
+    """
+    with reported_errors():
+        benchmark = named_benchmark(name)
+        if graphs is not None:
+            refuse_options(context, ["count", "seed"], "chooses graphs, and --graphs names them; leave one out")
+        wanted = None if graphs is None else _graph_numbers(graphs)
+        if picture is not None:
+            check_picture(picture)
+        dataset, reason = _load(benchmark, data_dir)
+        drawn = [] if dataset is None else _graphs_to_draw(dataset, wanted, count, seed)
+        if as_json:
+            print_json(describe(benchmark, dataset))
+        else:
+            show_dataset(benchmark, dataset, drawn)
+        if dataset is not None and picture is not None:
+            _draw_picture(dataset, drawn, picture)
+            say(f"Picture of {counted(len(drawn), 'graph')} written to {picture}")
+        elif reason and picture is not None:
+            show_error(f"there is nothing to draw: {reason}")
+            raise typer.Exit(1)
+        elif reason:
+            say_lines(f"No statistics and drawings: {reason}", style="yellow", below="yellow")
 
 
-def task_in_words(card: Card) -> str:
+def named_benchmark(name: str) -> Benchmark:
+    """The dataset of this name; another name is a usage error."""
+    from pointset.datasets.loading import benchmark_named
+
+    try:
+        return benchmark_named(name)
+    except SpecError as error:
+        raise typer.BadParameter(str(error), param_hint="NAME") from None
+
+
+def _graph_numbers(text: str) -> list[int]:
+    """``0,5,17`` as numbers."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,9}", part) for part in parts) or len(parts) > _MOST_DRAWN:
+        raise typer.BadParameter(
+            f"got {text!r}; expected up to {_MOST_DRAWN} numbers of graphs like 0,5,17", param_hint="--graphs"
+        )
+    return [int(part) for part in parts]
+
+
+def _load(benchmark: Benchmark, data_dir: Path | None) -> tuple[Dataset | None, str]:
+    """The dataset, or how to get it."""
+    from pointset.datasets.sources import obtain
+
+    try:
+        obtain(benchmark, data_dir, download=False)
+    except MissingDataError as error:
+        return None, str(error)
+    load_torch()
+    from pointset.datasets.loading import load
+
+    return load(benchmark.card.name, data_dir, download=False), ""
+
+
+def _graphs_to_draw(dataset: Dataset, wanted: list[int] | None, count: int, seed: int) -> list[int]:
+    if wanted is None:
+        return choose_graphs(dataset.arrays.num_nodes, count, seed)
+    if beyond := [index for index in wanted if index >= len(dataset)]:
+        raise typer.BadParameter(
+            f"there is no graph {beyond[0]:,}; {dataset.card.name} has {len(dataset):,}, numbered from 0",
+            param_hint="--graphs",
+        )
+    return wanted
+
+
+# --- the card
+
+
+def show_dataset(benchmark: Benchmark, dataset: Dataset | None, drawn: Sequence[int]) -> None:
+    """Print the card, and where the dataset is at hand its numbers and some graphs."""
+    console = output_console()
+    card = benchmark.card if dataset is None else dataset.card
+    _print_card(console, card, benchmark)
+    if dataset is None:
+        return
+    from pointset.datasets.statistics import statistics_of
+    from pointset.reports.terminal_drawing import drawn_side_by_side
+
+    _print_statistics(console, statistics_of(dataset), card)
+    console.print()
+    width = min(console.width, _WIDEST)
+    for line in drawn_side_by_side(_portraits(dataset, drawn), width, _legend(dataset)):
+        console.print(line)
+
+
+def describe(benchmark: Benchmark, dataset: Dataset | None) -> dict[str, Any]:
+    """The object that ``--json`` prints."""
+    from pointset.datasets.sources import known_files
+
+    about: dict[str, Any] = {
+        "card": benchmark.card.as_dict(),
+        "options": dict(benchmark.options),
+        "known_files": [file._asdict() for source in benchmark.sources for file in known_files(source)],
+    }
+    if dataset is None:
+        return about | {"origin": None, "files": [], "sha256": [], "statistics": None}
+    from pointset.datasets.statistics import statistics_of
+
+    return about | {
+        "card": dataset.card.as_dict(),
+        "origin": dataset.provenance.origin,
+        "files": [str(file) for file in dataset.provenance.files],
+        "sha256": list(dataset.provenance.sha256),
+        "statistics": statistics_of(dataset).as_dict(),
+    }
+
+
+def _print_card(console: Console, card: Card, benchmark: Benchmark) -> None:
+    width = min(console.width, _WIDEST)
+    console.print(Text.assemble((printable(card.title), "bold"), f" ({printable(card.name)})"))
+    console.print(Text(printable(card.description)), width=width)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    previous = ""
+    for title, text in _card_lines(card, benchmark):
+        grid.add_row(title if title != previous else "", Text(printable(text)))
+        previous = title
+    console.print(Padding(grid, (1, 0, 0, 0)), width=width)
+
+
+def _card_lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
+    from pointset.datasets.sources import known_files
+
+    better = "higher" if card.metric.higher_is_better else "lower"
+    scored = f"{describe_task(card)}; scored by {card.metric.with_arrow} ({better} is better)"
+    yield "task", scored if card.targets else f"none (no targets; pass --{'target' if card.molecules else 'table'})"
+    noun = ("label" if card.task is Task.MULTI_LABEL else "target") + ("s" if len(card.targets) > 1 else "")
+    for meaning, same in groupby(card.targets, key=lambda target: target.meaning):
+        labels = ", ".join(target.label for target in same)
+        yield noun, f"{labels}: {meaning}" if meaning else labels
+    if card.classes:
+        yield "classes", ", ".join(card.classes)
+    sizes = ", ".join(f"{part} {size:,}" for part, size in card.split_sizes.items())
+    yield "split", f"{card.split} ({sizes})" if sizes else card.split
+    yield from (("node features", text) for text in _feature_texts(card.node, card.node_columns))
+    yield from (("edge features", text) for text in _feature_texts(card.edge, card.edge_columns))
+    if card.positions:
+        yield "positions", "3D, of every node"
+    if card.paper is not None:
+        twice = ", every edge in both directions" if card.paper.both_directions else ""
+        yield (
+            "in the paper",
+            f"{card.paper.graphs:,} graphs; on average {card.paper.nodes:,} nodes, {card.paper.edges:,} edges{twice}",
+        )
+        if card.paper.slip:
+            yield "in the paper", f"slip: {card.paper.slip}"
+    for title, text in (("licence", card.licence), ("source", card.source), ("reference", card.reference)):
+        if text:
+            yield title, text
+    for source in benchmark.sources:
+        if files := known_files(source):
+            yield "files", f"{source.title}: {', '.join(file.description for file in files)}"
+    yield from (("note", note) for note in card.notes)
+    yield from (("note", f"{source.title}: {source.note}") for source in benchmark.sources if source.note)
+    yield from (("option", f"{name}: {meaning}") for name, meaning in benchmark.options.items())
+
+
+def _feature_texts(spec: Spec, names: Sequence[str]) -> Iterator[str]:
+    """A line for each column, with the number of its categories."""
+    if spec is None:
+        yield "none"
+    elif isinstance(spec, Categories):
+        for column, size in enumerate(spec.sizes):
+            name = names[column] if column < len(names) else f"column {column}"
+            yield f"{name} [{size} categories]"
+    elif not names:
+        yield f"{spec.width} real columns"
+    else:
+        yield from (f"{name} [real]" for name in names)
+
+
+def describe_task(card: Card) -> str:
     """``node regression, 13 targets``."""
     of_nodes = "node " if card.level is Level.NODE else ""
     if card.task is Task.MULTI_CLASS:
@@ -40,7 +265,7 @@ def task_in_words(card: Card) -> str:
     return f"{of_nodes}{card.task.value}{targets}"
 
 
-def task_in_brief(card: Card) -> str:
+def describe_task_briefly(card: Card) -> str:
     """At most 16 letters, for narrow tables: ``13 targets/node``."""
     of_nodes = "/node" if card.level is Level.NODE else ""
     if card.task is Task.MULTI_CLASS:
@@ -69,13 +294,10 @@ def category_names(columns: Sequence[str], labels: Sequence[Sequence[str]] = ())
     return {int(match[1]): printable(match[2]) for match in found if match}
 
 
-# The numbers that ``pointset datasets show`` prints.
+# --- statistics
 
 
-_SPREAD = ("mean", "std", "min", "max")
-
-
-def print_statistics(console: Console, found: Statistics, card: Card) -> None:
+def _print_statistics(console: Console, found: Statistics, card: Card) -> None:
     """Sizes, features and targets in tables."""
     console.print()
     console.print(_headline(found), style="bold", soft_wrap=not console.is_terminal)
@@ -158,10 +380,10 @@ def _class_table(console: Console, targets: Sequence[TargetColumn], card: Card) 
 
 
 def _table(console: Console, title: str, *headers: str) -> Table:
-    table = plain_table(console)
-    table.add_column(title, overflow="fold", min_width=20)
-    for header in headers:
-        table.add_column(header, justify="right", no_wrap=True, min_width=9)
+    table = plain_table(console, title, *headers, numbers=headers)
+    for column in table.columns[1:]:
+        column.no_wrap, column.min_width = True, 9
+    table.columns[0].overflow, table.columns[0].min_width = "fold", 20
     return table
 
 
@@ -173,13 +395,10 @@ def _share(part: int, whole: int) -> str:
     return percent(part / whole) if whole else "–"
 
 
-# Which graphs of a dataset are drawn, what is written above them, and what colours their nodes.
+# --- drawings
 
 
-_SHOWN_TARGETS = 2  # of a regression
-
-
-def chosen_graphs(num_nodes: NDArray[np.int64], count: int, seed: int) -> list[int]:
+def choose_graphs(num_nodes: NDArray[np.int64], count: int, seed: int) -> list[int]:
     """Some of the smaller half of the graphs, drawn with the seed, in order."""
     import numpy as np
 
@@ -188,7 +407,7 @@ def chosen_graphs(num_nodes: NDArray[np.int64], count: int, seed: int) -> list[i
     return sorted(np.random.default_rng(seed).choice(smaller, min(count, len(smaller)), replace=False).tolist())
 
 
-def portraits_of(dataset: Dataset, numbers: Sequence[int]) -> list[Portrait]:
+def _portraits(dataset: Dataset, numbers: Sequence[int]) -> list[Portrait]:
     """These graphs with their targets."""
     from pointset.datasets.statistics import as_columns
     from pointset.reports.layout import Portrait
@@ -201,41 +420,41 @@ def portraits_of(dataset: Dataset, numbers: Sequence[int]) -> list[Portrait]:
             Portrait(
                 graph,
                 f"graph {index}",
-                printable(caption_of(dataset.card, graph)),
-                node_values(dataset.card, graph),
+                printable(_caption(dataset.card, graph)),
+                _node_values(dataset.card, graph),
                 edge_columns[0] if edge_columns else None,
             )
         )
     return portraits
 
 
-def draw_picture(dataset: Dataset, numbers: Sequence[int], path: Path) -> None:
+def _draw_picture(dataset: Dataset, numbers: Sequence[int], path: Path) -> None:
     """Save a picture of these graphs."""
     from pointset.reports.pictures import draw_gallery
 
     heading = f"{printable(dataset.card.title)}: {len(numbers):,} of {counted(len(dataset), 'graph')}"
-    draw_gallery(portraits_of(dataset, numbers), path, heading=heading, legend=legend_of(dataset))
+    draw_gallery(_portraits(dataset, numbers), path, heading=heading, legend=_legend(dataset))
 
 
-def legend_of(dataset: Dataset) -> Legend:
-    """What :func:`node_values` and the widths of edges mean."""
+def _legend(dataset: Dataset) -> Legend:
+    """What :func:`_node_values` and the widths of edges mean."""
     from pointset.reports.layout import Legend
 
     card = dataset.card
     names: dict[int, str] = {}
     if isinstance(card.node, Categories):
-        nodes = _short(card.node_columns)
+        nodes = _first_name(card.node_columns)
         names = category_names(card.node_columns, card.node_labels)
     elif card.level is Level.NODE and dataset.targets is not None:
         nodes = card.targets[0].label
         names = dict(enumerate(map(printable, card.classes)))
     else:
-        nodes = "degree" if card.node is None else _short(card.node_columns)
+        nodes = "degree" if card.node is None else _first_name(card.node_columns)
     edge_names = category_names(card.edge_columns, card.edge_labels)
-    return Legend(f"nodes: {printable(nodes)}", f"edges: {_short(card.edge_columns)}", names, edge_names)
+    return Legend(f"nodes: {printable(nodes)}", f"edges: {_first_name(card.edge_columns)}", names, edge_names)
 
 
-def node_values(card: Card, graph: Graph) -> Any:
+def _node_values(card: Card, graph: Graph) -> Any:
     """(n,) the first category of each node; without categories its target, its first feature, or its degree."""
     import numpy as np
 
@@ -251,7 +470,7 @@ def node_values(card: Card, graph: Graph) -> Any:
     return np.bincount(graph.edges.ravel(), minlength=graph.num_nodes).astype(np.float64)
 
 
-def caption_of(card: Card, graph: Graph) -> str:
+def _caption(card: Card, graph: Graph) -> str:
     """What is to be predicted for a graph; its size where that is something for each node."""
     from pointset.datasets.statistics import as_columns
 
@@ -277,128 +496,8 @@ def _class_name(card: Card, value: float) -> str:
 
 
 def _value(value: float) -> str:
-    import numpy as np
-
-    return "missing" if np.isnan(value) else number(value)
+    return "missing" if value != value else number(value)
 
 
-def _short(columns: Sequence[str]) -> str:
+def _first_name(columns: Sequence[str]) -> str:
     return short_name(columns[0]) if columns else "first feature"
-
-
-_WIDEST = 110  # columns of text, and of drawings side by side
-
-
-def show_dataset(benchmark: Benchmark, dataset: Dataset | None, drawn: Sequence[int]) -> None:
-    """Print the card, and where the dataset is at hand its numbers and some graphs."""
-    console = output_console()
-    card = benchmark.card if dataset is None else dataset.card
-    _print_card(console, card, benchmark)
-    if dataset is None:
-        return
-    pass
-    from pointset.datasets.statistics import statistics_of
-
-    print_statistics(console, statistics_of(dataset), card)
-    _print_drawings(console, dataset, drawn)
-
-
-def described(benchmark: Benchmark, dataset: Dataset | None) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
-    from pointset.datasets.sources import known_files
-
-    about: dict[str, Any] = {
-        "card": benchmark.card.as_dict(),
-        "options": dict(benchmark.options),
-        "known_files": [file._asdict() for source in benchmark.sources for file in known_files(source)],
-    }
-    if dataset is None:
-        return about | {"origin": None, "files": [], "sha256": [], "statistics": None}
-    from pointset.datasets.statistics import statistics_of
-
-    return about | {
-        "card": dataset.card.as_dict(),
-        "origin": dataset.provenance.origin,
-        "files": [str(file) for file in dataset.provenance.files],
-        "sha256": list(dataset.provenance.sha256),
-        "statistics": statistics_of(dataset).as_dict(),
-    }
-
-
-def _print_card(console: Console, card: Card, benchmark: Benchmark) -> None:
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    width = min(console.width, _WIDEST)
-    console.print(Text.assemble((printable(card.title), "bold"), f" ({printable(card.name)})"))
-    console.print(Text(printable(card.description)), width=width)
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    previous = ""
-    for title, text in _lines(card, benchmark):
-        grid.add_row(title if title != previous else "", Text(printable(text)))
-        previous = title
-    console.print(Padding(grid, (1, 0, 0, 0)), width=width)
-
-
-def _lines(card: Card, benchmark: Benchmark) -> Iterator[tuple[str, str]]:
-    from pointset.datasets.sources import known_files
-
-    better = "higher" if card.metric.higher_is_better else "lower"
-    scored = f"{task_in_words(card)}; scored by {card.metric.with_arrow} ({better} is better)"
-    yield "task", scored if card.targets else f"none (no targets; pass --{'target' if card.molecules else 'table'})"
-    noun = ("label" if card.task is Task.MULTI_LABEL else "target") + ("s" if len(card.targets) > 1 else "")
-    for meaning, same in groupby(card.targets, key=lambda target: target.meaning):
-        labels = ", ".join(target.label for target in same)
-        yield noun, f"{labels}: {meaning}" if meaning else labels
-    if card.classes:
-        yield "classes", ", ".join(card.classes)
-    sizes = ", ".join(f"{part} {size:,}" for part, size in card.split_sizes.items())
-    yield "split", f"{card.split} ({sizes})" if sizes else card.split
-    yield from (("node features", text) for text in _feature_texts(card.node, card.node_columns))
-    yield from (("edge features", text) for text in _feature_texts(card.edge, card.edge_columns))
-    if card.positions:
-        yield "positions", "3D, of every node"
-    if card.paper is not None:
-        twice = ", every edge in both directions" if card.paper.both_directions else ""
-        yield (
-            "in the paper",
-            f"{card.paper.graphs:,} graphs; on average {card.paper.nodes:,} nodes, {card.paper.edges:,} edges{twice}",
-        )
-        if card.paper.slip:
-            yield "in the paper", f"slip: {card.paper.slip}"
-    for title, text in (("licence", card.licence), ("source", card.source), ("reference", card.reference)):
-        if text:
-            yield title, text
-    for source in benchmark.sources:
-        if files := known_files(source):
-            yield "files", f"{source.title}: {', '.join(file.description for file in files)}"
-    yield from (("note", note) for note in card.notes)
-    yield from (("note", f"{source.title}: {source.note}") for source in benchmark.sources if source.note)
-    yield from (("option", f"{name}: {meaning}") for name, meaning in benchmark.options.items())
-
-
-def _feature_texts(spec: Spec, names: Sequence[str]) -> Iterator[str]:
-    """A line for each column, with the number of its categories."""
-    if spec is None:
-        yield "none"
-    elif isinstance(spec, Categories):
-        for column, size in enumerate(spec.sizes):
-            name = names[column] if column < len(names) else f"column {column}"
-            yield f"{name} [{size} categories]"
-    elif not names:
-        yield f"{spec.width} real columns"
-    else:
-        yield from (f"{name} [real]" for name in names)
-
-
-def _print_drawings(console: Console, dataset: Dataset, drawn: Sequence[int]) -> None:
-    pass
-    from pointset.reports.terminal_drawing import drawn_side_by_side
-
-    portraits = portraits_of(dataset, drawn)
-    console.print()
-    for line in drawn_side_by_side(portraits, min(console.width, _WIDEST), legend_of(dataset)):
-        console.print(line)

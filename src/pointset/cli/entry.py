@@ -1,4 +1,4 @@
-"""Where the console script begins: Ctrl-C ends it quietly also while the verbs are still being imported."""
+"""Where the console script begins: Ctrl-C ends it quietly also while the commands are still being imported."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def run() -> None:
-    """Import the verbs and run the one that was asked for."""
+    """Import the commands and run the one that was asked for."""
     try:
-        from pointset.cli.main import run as run_verb
+        from pointset.cli import main
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    run_verb()
+    main.run()

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pointset.cli.console import load_torch, reported_errors, say
+from pointset.cli.console import DataDirOption, JsonFlag, load_torch, output_console, print_json, reported_errors, say
+from pointset.cli.train import print_scores
 from pointset.text import counted, printable
 
 EXAMPLES = """
@@ -39,28 +40,23 @@ def evaluate(
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Other data: a table of molecules, or graph files.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    data_dir: DataDirOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Score a trained model: all metrics of its task, over the targets and for each."""
     with reported_errors("Interrupted."):
         load_torch()
+        from pointset.files import finite
         from pointset.prediction.evaluation import evaluate as evaluate_run
 
         found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file)
         if as_json:
-            from pointset.cli.console import print_json
-            from pointset.files import finite
-
             print_json(finite(found))
         else:
             _print(found)
 
 
 def _print(found: dict[str, Any]) -> None:
-    from pointset.cli.console import output_console
-    from pointset.cli.train import print_scores
-
     console = output_console()
     left_out = f"; {counted(found['left_out'], 'row')} left out (pointset datasets check)" if found["left_out"] else ""
     console.print(f"{printable(found['data'])}, {found['part']}: {counted(found['graphs'], 'graph')}{left_out}")
@@ -71,12 +67,12 @@ def _print(found: dict[str, Any]) -> None:
     different = [name for name, value in recorded.items() if not _close(value, found["scores"].get(name))]
     if different:
         say(
-            f"note: the run itself had noted other values of {', '.join(different)}: the data, the versions or the "
+            f"note: the run itself has recorded other values of {', '.join(different)}: the data, the versions or the "
             "machine are not the same",
             style="yellow",
         )
     else:
-        console.print("the same as the run itself had noted")
+        console.print("the same as the run itself has recorded")
 
 
 def _close(recorded: float | None, found: float | None) -> bool:

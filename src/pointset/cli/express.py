@@ -1,70 +1,60 @@
-"""``pointset express``: the paper's theory as experiments, and what a trained model can tell apart."""
+"""``pointset express``: the paper's theory as experiments, and what models can distinguish, count and measure."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from pointset.cli.console import Verb, Verbs, check_folder_of, check_picture, load_torch, reported_errors, say
-from pointset.cli.predict import DataDir, Run
-from pointset.text import counted, printable
+from pointset.cli.console import (
+    Command,
+    Commands,
+    DataDirOption,
+    FloatType,
+    JsonFileOption,
+    PictureOption,
+    RunArgument,
+    check_outputs,
+    load_torch,
+    output_console,
+    plain_table,
+    reported_errors,
+    say,
+    split_names,
+    write_outputs,
+)
+from pointset.text import counted, duration, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
     from pointset.datasets.benchmarks.brec import GraphPair
     from pointset.paper.brec import Summary
     from pointset.paper.siamese import Outcome
     from pointset.paper.theorems.statement import Statement
 
-
-# What every verb of ``pointset express`` leaves behind: a JSON file and a picture, whole or not at all.
-
-
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file, for programs.")
-]
-Picture = Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the results: .png, .svg, .pdf.")]
-
-
-def check_outputs(json_file: Path | None, picture: Path | None) -> None:
-    """Refuse what could not be written, before any work is done."""
-    if json_file is not None:
-        check_folder_of(json_file, "--json")
-        if json_file.is_dir():
-            raise typer.BadParameter(f"{json_file} is a folder; name a file in it", param_hint="--json")
-    if picture is not None:
-        check_picture(picture)
-        from pointset.reports.pictures import check_picture_file
-
-        check_picture_file(picture)  # matplotlib is there
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset express theorems            [dim]each statement, with a verdict[/dim]
+  pointset express brec --models 3-wl  [dim]400 pairs that are hard to distinguish[/dim]
+  pointset express counting runs/one   [dim]what a model counts, on new graphs[/dim]
+  pointset express distances runs/one  [dim]which distances its attention knows[/dim]
+"""
+app = typer.Typer(cls=Commands, rich_markup_mode="rich", no_args_is_help=True, epilog=EXAMPLES)
 
 
-def write_outputs(
-    content: Any, json_file: Path | None, picture: Path | None, draw: Callable[[Any, Path], None]
-) -> None:
-    """Write ``content`` as JSON, and what ``draw`` makes of it."""
-    from pointset.files import write_json
-
-    if json_file is not None:
-        write_json(json_file, content)
-    if picture is not None:
-        draw(content, picture)
-    written = [str(path) for path in (json_file, picture) if path is not None]
-    if written:
-        say(f"wrote {' and '.join(written)}")
+@app.callback()
+def express() -> None:
+    """Check the paper's theory, statement by statement, and what models can distinguish, count and measure."""
 
 
-# ``pointset express theorems``: every statement of the paper as an experiment with a verdict.
+# --- theorems
 
 
-THEOREM_EXAMPLES = """
+_THEOREM_EXAMPLES = """
 [bold]Examples[/bold]
   pointset express theorems              [dim]all, in a few minutes[/dim]
   pointset express theorems 3.1 5.2      [dim]those with this in their name[/dim]
@@ -83,6 +73,7 @@ _THREE_COLUMNS = 100  # columns of a terminal from which the verdict has one of 
 _LONGEST_NAME = 24  # columns; longer ones take several lines, so that the evidence has room
 
 
+@app.command(cls=Command, epilog=_THEOREM_EXAMPLES)
 def theorems(
     names: Annotated[
         list[str] | None,
@@ -90,10 +81,10 @@ def theorems(
     ] = None,
     only_list: Annotated[bool, typer.Option("--list", help="Print what is claimed, and run nothing.")] = False,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes, by default as many as there are cores.")
+        int | None, typer.Option(metavar="N", min=1, help="Processes; by default as many as cores.")
     ] = None,
-    json_file: JsonFile = None,
-    picture: Picture = None,
+    json_file: JsonFileOption = None,
+    picture: PictureOption = None,
 ) -> None:
     """Run the paper's statements as experiments: for each a verdict and the evidence.
 
@@ -123,27 +114,19 @@ def theorems(
 
 
 def _print_claims(statements: Sequence[Statement]) -> None:
-    from pointset.cli.console import output_console, plain_table
-
     console = output_console()
-    table = plain_table(console)
-    table.add_column("statement", max_width=None if console.width >= _THREE_COLUMNS else _LONGEST_NAME)
-    table.add_column("claim")
+    table = plain_table(console, "statement", "claim")
+    table.columns[0].max_width = None if console.width >= _THREE_COLUMNS else _LONGEST_NAME
     for statement in statements:
         table.add_row(_text(statement.name, "bold"), _text(statement.claim))
     console.print(table)
 
 
 def _print_results(results: Sequence[dict[str, Any]], seconds: float) -> None:
-    from pointset.cli.console import output_console, plain_table
-
     console = output_console()
-    table = plain_table(console)
-    table.add_column("statement", max_width=_LONGEST_NAME)
     narrow = console.width < _THREE_COLUMNS
-    if not narrow:
-        table.add_column("verdict", no_wrap=True)
-    table.add_column("claim, and evidence")
+    table = plain_table(console, *(["statement"] if narrow else ["statement", "verdict"]), "claim, and evidence")
+    table.columns[0].max_width = _LONGEST_NAME
     for result in results:
         name, verdict = _text(result["statement"], "bold"), _text(result["verdict"], _COLOURS[result["verdict"]])
         found = _text(result["claim"], "dim").append("\n").append_text(_text(result["evidence"]))
@@ -155,8 +138,6 @@ def _print_results(results: Sequence[dict[str, Any]], seconds: float) -> None:
 
 def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
     """``31 statements: 24 hold, 7 fail as printed; 75 s``."""
-    from pointset.text import duration
-
     parts = []
     for verdict, one, many in (
         ("holds", "holds", "hold"),
@@ -170,18 +151,13 @@ def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
 
 
 def _text(text: str, style: str = "") -> Text:
-    from rich.text import Text
-
-    from pointset.text import printable
-
     return Text(printable(text), style=style)
 
 
-# ``pointset express brec``: which of 400 hard pairs of graphs a model tells apart.
+# --- brec
 
 
-_ALL = "1-wl,inner-products,points,3-wl,gin,psds,pst"
-BREC_EXAMPLES = """
+_BREC_EXAMPLES = """
 [bold]Examples[/bold]
   pointset express brec --models 1-wl,3-wl,inner-products  [dim]exact, a minute[/dim]
   pointset express brec --models pst                       [dim]400 trainings[/dim]
@@ -195,19 +171,14 @@ BREC_EXAMPLES = """
   1-wl, 3-wl, marked-3-wl, inner-products (one layer of PST, any weights) and
   points (any depth) are exact and need no training.
 
-[bold]Going on[/bold]
-  Every outcome is kept in the folder --out as soon as it is there. The same
-  command goes on where it was stopped.
+[bold]Resuming[/bold]
+  Every outcome is kept in the folder --out as soon as it is there. After an
+  interruption, repeat the command.
 """
+_ALL = "1-wl,inner-products,points,3-wl,gin,psds,pst"
 
 
-class Precision(StrEnum):
-    """Of weights and points."""
-
-    FLOAT64 = "float64"
-    FLOAT32 = "float32"
-
-
+@app.command(cls=Command, epilog=_BREC_EXAMPLES)
 def brec(
     models: Annotated[
         str, typer.Option(metavar="NAMES", help="Comma-separated: presets, gin, exact ones (see below).")
@@ -221,38 +192,37 @@ def brec(
     layers: Annotated[int, typer.Option(metavar="N", min=1, help="Layers of the trained models.")] = 5,
     epochs: Annotated[int, typer.Option(metavar="N", min=0, help="Epochs of training, over the 32 copies.")] = 1,
     precision: Annotated[
-        Precision, typer.Option(metavar="NAME", help="Of weights and points: float64 or float32.")
-    ] = Precision.FLOAT64,
+        FloatType, typer.Option(metavar="NAME", help="Of weights and points: float64 or float32.")
+    ] = FloatType.FLOAT64,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes, by default as many as cores.")
+        int | None, typer.Option(metavar="N", min=1, help="Processes; by default as many as cores.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
-    json_file: JsonFile = None,
-    picture: Picture = None,
+    data_dir: DataDirOption = None,
+    json_file: JsonFileOption = None,
+    picture: PictureOption = None,
 ) -> None:
-    """Try models on BREC: 400 pairs of graphs that message passing cannot tell apart."""
-    with reported_errors("Stopped. What is finished is kept; the same command goes on."):
+    """Try models on BREC: 400 pairs of graphs that message passing cannot distinguish."""
+    with reported_errors("Interrupted; what is finished is kept.", resume="Repeat the command to resume."):
         check_outputs(json_file, picture)
         load_torch()
         from pointset.paper.brec import check_names, run, summarised
         from pointset.paper.siamese import Settings
+        from pointset.reports.pictures import draw_brec
 
-        names = list(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
+        names = split_names(models)
         check_names(names)
-        pairs = _chosen(category or [], data_dir)
+        pairs = _chosen_pairs(category or [], data_dir)
         settings = Settings(seed=seed, channels=channels, layers=layers, epochs=epochs, precision=precision.value)
         outcomes = {}
         for name in names:
             say(f"{name} on {counted(len(pairs), 'pair')}; outcomes go to {out / name}.jsonl", style="dim")
             outcomes[name] = run(name, pairs, out, settings, workers=workers)
         summaries = {name: summarised(found) for name, found in outcomes.items()}
-        _print(outcomes, summaries)
-        from pointset.reports.pictures import draw_brec
-
+        _print_pairs(outcomes, summaries)
         write_outputs(summaries, json_file, picture, draw_brec)
 
 
-def _chosen(categories: list[str], data_dir: Path | None) -> list[GraphPair]:
+def _chosen_pairs(categories: list[str], data_dir: Path | None) -> list[GraphPair]:
     from pointset.datasets.benchmarks.brec import CATEGORIES, load_pairs
     from pointset.errors import did_you_mean
 
@@ -267,14 +237,12 @@ def _chosen(categories: list[str], data_dir: Path | None) -> list[GraphPair]:
     return [pair for pair in load_pairs(data_dir) if pair.category in wanted]
 
 
-def _print(outcomes: dict[str, list[Outcome]], summaries: dict[str, Summary]) -> None:
-    from pointset.cli.console import output_console, plain_table
+def _print_pairs(outcomes: dict[str, list[Outcome]], summaries: dict[str, Summary]) -> None:
     from pointset.paper.brec import PUBLISHED, grouped, total
 
     console = output_console()
-    table = plain_table(console)
-    for heading in ("", "Basic", "Regular", "Extension", "CFI", "all", "unreliable"):
-        table.add_column(heading, justify="right" if heading else "left")
+    headings = ("Basic", "Regular", "Extension", "CFI", "all", "unreliable")
+    table = plain_table(console, "", *headings, numbers=headings)
     for name, summary in summaries.items():
         cells = [f"{separated} of {pairs}" if pairs else "–" for separated, pairs in grouped(summary).values()]
         both = f"{total(summary, 'separated')} of {total(summary, 'pairs')}"
@@ -292,13 +260,13 @@ def _print(outcomes: dict[str, list[Outcome]], summaries: dict[str, Summary]) ->
 def _say_missed(name: str, missed: list[int]) -> None:
     if missed and name != "3-wl":
         listed = ", ".join(map(str, missed[:20])) + (" …" if len(missed) > 20 else "")
-        say(f"{name} misses {counted(len(missed), 'pair')} that 3-wl tells apart: {listed}")
+        say(f"{name} misses {counted(len(missed), 'pair')} that 3-wl distinguishes: {listed}")
 
 
-# ``pointset express counting``: what a trained model counts, on fresh graphs.
+# --- counting
 
 
-COUNTING_EXAMPLES = """
+_COUNTING_EXAMPLES = """
 [bold]Examples[/bold]
   pointset express counting runs/one
   pointset express counting runs/one --graphs 2000 --seed 7
@@ -316,29 +284,38 @@ COUNTING_EXAMPLES = """
 """
 
 
+@app.command(cls=Command, no_args_is_help=True, epilog=_COUNTING_EXAMPLES)
 def counting(
-    run: Run,
+    run: RunArgument,
     graphs: Annotated[int, typer.Option(metavar="N", min=1, help="Fresh graphs of each family.")] = 500,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the fresh graphs.")] = 2024,
-    data_dir: DataDir = None,
-    json_file: JsonFile = None,
-    picture: Picture = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the fresh graphs.")] = 2024,
+    data_dir: DataDirOption = None,
+    json_file: JsonFileOption = None,
+    picture: PictureOption = None,
 ) -> None:
-    """What a trained model counts: substructures at each node of graphs that it has not seen, also of other kinds."""
+    """Test which substructures a trained model counts, at each node of graphs that it has not seen."""
+    _test_model("counting", run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
+
+
+def _test_model(what: str, run: Path, json_file: Path | None, picture: Path | None, **options: Any) -> None:
+    """What ``counting`` and ``distances`` do: measure, print, write."""
     with reported_errors():
         check_outputs(json_file, picture)
         load_torch()
         from pointset.paper.trained_counting import count_fresh
-        from pointset.reports.pictures import draw_counting
+        from pointset.paper.trained_distances import measure_distances
+        from pointset.reports.pictures import draw_counting, draw_distances
 
-        found = count_fresh(run, graphs=graphs, seed=seed, data_dir=data_dir)
-        _print_express_counting(found)
-        write_outputs(found, json_file, picture, draw_counting)
+        if what == "counting":
+            found = count_fresh(run, **options)
+            _print_counting(found)
+        else:
+            found = measure_distances(run, **options)
+            _print_distances(found)
+        write_outputs(found, json_file, picture, draw_counting if what == "counting" else draw_distances)
 
 
-def _print_express_counting(found: Mapping[str, Any]) -> None:
-    from pointset.cli.console import output_console
-
+def _print_counting(found: Mapping[str, Any]) -> None:
     console = output_console()
     _print_errors(console, found)
     console.print()
@@ -354,12 +331,9 @@ def _print_express_counting(found: Mapping[str, Any]) -> None:
 
 def _print_errors(console: Console, found: Mapping[str, Any]) -> None:
     """Substructures by families: normalised MAE, green where the model counts."""
-    from pointset.cli.console import plain_table
-
-    table = plain_table(console)
-    table.add_column("normalised MAE", overflow="fold")
-    for family in found["families"]:
-        table.add_column(family, justify="right")
+    families = list(found["families"])
+    table = plain_table(console, "normalised MAE", *families, numbers=families)
+    table.columns[0].overflow = "fold"
     for name in found["substructures"]:
         table.add_row(name, *(_error(scores[name]) for scores in found["families"].values()))
     console.print(table)
@@ -374,18 +348,14 @@ def _error(scores: Mapping[str, Any]) -> str:
 
 def _print_families(console: Console, found: Mapping[str, Any]) -> None:
     """A row for each family: what was asked, how much is counted, and the largest error."""
-    from pointset.cli.console import plain_table
-
-    table = plain_table(console)
-    for title in ("family", "graphs", "counts", "exact nodes", "largest error", "at", "what it is"):
-        table.add_column(
-            title, justify="right" if title in ("graphs", "counts", "exact nodes", "largest error") else "left"
-        )
+    numbers = ("graphs", "counts", "exact nodes", "largest error")
+    table = plain_table(console, "family", *numbers, "at", "what it is", numbers=numbers)
     for family, scores in found["families"].items():
         about = found["graphs"][family]
         exact = sum(one["exact_share"] for one in scores.values()) / len(scores)
-        worst = max(scores, key=lambda name: _size(scores[name]["largest_error"]))
+        worst = max(scores, key=lambda name: _magnitude(scores[name]["largest_error"]))
         largest = scores[worst]["largest_error"]
+        seen = f"; {counted(about['seen'], 'graph')} left out that the run has seen" if about["seen"] else ""
         table.add_row(
             family,
             f"{about['graphs']:,}",
@@ -393,19 +363,19 @@ def _print_families(console: Console, found: Mapping[str, Any]) -> None:
             f"{exact:.1%}",
             "no number" if largest is None else f"{largest:,.1f}",
             worst,
-            about["description"] + (f"; {counted(about['seen'], 'seen one')} left out" if about["seen"] else ""),
+            about["description"] + seen,
         )
     console.print(table)
 
 
-def _size(error: float | None) -> float:
+def _magnitude(error: float | None) -> float:
     return float("inf") if error is None else error
 
 
-# ``pointset express distances``: which distances a trained model knows.
+# --- distances
 
 
-DISTANCE_EXAMPLES = """
+_DISTANCE_EXAMPLES = """
 [bold]Examples[/bold]
   pointset express distances runs/one
   pointset express distances runs/one --graphs 400 --seed 3
@@ -424,42 +394,31 @@ DISTANCE_EXAMPLES = """
   PSDS has no attention: there its vectors' inner products are read.
 
 [bold]Graphs[/bold]
-  Generated: random ones, thinned regular ones, trees, cycles. A model that
+  Generated: random graphs, thinned regular ones, trees, cycles. A model that
   reads features or positions gets graphs of its run's own test part.
 """
 _MEASURES = {"resistance": "resistance_r2", "commute": "commute_r2", "return": "return_r2"}
 
 
+@app.command(cls=Command, no_args_is_help=True, epilog=_DISTANCE_EXAMPLES)
 def distances(
-    run: Run,
+    run: RunArgument,
     graphs: Annotated[int, typer.Option(metavar="N", min=2, help="Fresh graphs; half to fit the probes.")] = 100,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the graphs, and of the fresh weights.")] = 0,
-    data_dir: DataDir = None,
-    json_file: JsonFile = None,
-    picture: Picture = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the graphs and of the fresh weights.")] = 0,
+    data_dir: DataDirOption = None,
+    json_file: JsonFileOption = None,
+    picture: PictureOption = None,
 ) -> None:
-    """Which distances between nodes can be read off a trained model, layer by layer, beside fresh weights."""
-    with reported_errors():
-        check_outputs(json_file, picture)
-        load_torch()
-        from pointset.paper.trained_distances import measure_distances
-        from pointset.reports.pictures import draw_distances
-
-        found = measure_distances(run, graphs=graphs, seed=seed, data_dir=data_dir)
-        _print_express_distances(found)
-        write_outputs(found, json_file, picture, draw_distances)
+    """Test which distances between nodes can be read off a trained model, layer by layer, beside fresh weights."""
+    _test_model("distances", run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
 
 
-def _print_express_distances(found: Mapping[str, Any]) -> None:
-    from pointset.cli.console import output_console, plain_table
-
+def _print_distances(found: Mapping[str, Any]) -> None:
     console = output_console()
-    table = plain_table(console)
     occurring = [name for name in found["distances"] if found["degrees"]["per_distance"][name]["pairs"]]
-    table.add_column("read off")
-    for title in ("spd", *occurring, *_MEASURES):
-        table.add_column(title, justify="right")
-    for name, probe, style in _rows(found):
+    headings = ("spd", *occurring, *_MEASURES)
+    table = plain_table(console, "read off", *headings, numbers=headings)
+    for name, probe, style in _probes(found):
         shares = [probe["accuracy"], *(probe["per_distance"][distance]["accuracy"] for distance in occurring)]
         measures = [probe[key] for key in _MEASURES.values()]
         table.add_row(name, *map(_percent, shares), *map(_r2, measures), style=style)
@@ -472,7 +431,7 @@ def _print_express_distances(found: Mapping[str, Any]) -> None:
     )
 
 
-def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+def _probes(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
     yield "degrees", found["degrees"], "dim"
     for layer in found["layers"]:
         yield layer["name"], layer["trained"], "bold"
@@ -486,23 +445,3 @@ def _percent(share: float | None) -> str:
 
 def _r2(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}" if value > -10 else "< −10"
-
-
-EXAMPLES = """
-[bold]Examples[/bold]
-  pointset express theorems            [dim]each statement, with a verdict[/dim]
-  pointset express brec --models 3-wl  [dim]400 pairs that are hard to tell apart[/dim]
-  pointset express counting runs/one   [dim]what a model counts, on new graphs[/dim]
-  pointset express distances runs/one  [dim]which distances its attention knows[/dim]
-"""
-
-app = typer.Typer(cls=Verbs, rich_markup_mode="rich", no_args_is_help=True, epilog=EXAMPLES)
-app.command(cls=Verb, epilog=THEOREM_EXAMPLES)(theorems)
-app.command(cls=Verb, epilog=BREC_EXAMPLES)(brec)
-app.command(cls=Verb, no_args_is_help=True, epilog=COUNTING_EXAMPLES)(counting)
-app.command(cls=Verb, no_args_is_help=True, epilog=DISTANCE_EXAMPLES)(distances)
-
-
-@app.callback()
-def express() -> None:
-    """Check the paper's theory, statement by statement, and what models can tell apart, count and measure."""

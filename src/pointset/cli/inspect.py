@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from pointset.cli.console import (
-    MATRIX_HELP,
+    JsonFlag,
     MatrixName,
+    MatrixOption,
     check_graph_suffix,
     check_picture,
     is_given,
     is_points_file,
     load_torch,
     output_console,
+    plain_table,
+    print_json,
+    refuse_options,
     reported_errors,
     say,
     show_error,
@@ -30,20 +35,120 @@ from pointset.cli.console import (
 from pointset.text import byte_size, counted, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from pointset.datasets.graph_files.checking import Problem
     from pointset.datasets.statistics import GraphFacts
     from pointset.points.graphs import Graph
     from pointset.points.point_set import PointSet
 
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset inspect graphs.g6                          [dim]a table, and a summary[/dim]
+  pointset inspect points.safetensors --json          [dim]all graphs, for programs[/dim]
+  pointset inspect graphs.g6 --picture graph.png --graph 3
+  pointset inspect graphs.g6 --width 128 --layers 10  [dim]will it fit?[/dim]
 
-# What ``pointset inspect`` found, summed up: as a plain dictionary for ``--json`` and for the table.
+[bold]Forecast of memory[/bold]
+  For a graph of n nodes and rank r: 4 · layers · width · (n² + n·r) · 6 bytes.
+  That is a float32 number for each channel, layer, pair of nodes and
+  coordinate, times 6 for what a layer keeps in the forward pass and for the
+  gradients. The 6 is counted from the equations, not measured; the
+  parameters come on top.
+"""
+_SHOWN_MULTIPLICITIES = 4
+
+
+def inspect(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A graph file, a folder of them, or a file of points.", exists=True)
+    ],
+    matrix: MatrixOption = MatrixName.LAPLACIAN,
+    as_json: JsonFlag = False,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="OUT.png", help="Draw a graph, its spectrum, its points: .png, .svg, .pdf.")
+    ] = None,
+    graph: Annotated[int, typer.Option(min=0, metavar="I", help="The graph to draw, as numbered in the table.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows of the table.")] = 20,
+    width: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Channels of the encoder, for the forecast of memory.")
+    ] = 80,
+    layers: Annotated[int, typer.Option(min=1, metavar="N", help="Its layers.")] = 6,
+    batch: Annotated[int, typer.Option(min=1, metavar="N", help="Graphs in a batch.")] = 128,
+) -> None:
+    """Show graphs and their points: size, rank, eigenvalues, round trip, and the memory that training will take."""
+    with reported_errors():
+        _check_usage(context, file, picture)
+        load_torch()
+        points, graphs, names, problems, decomposed = _points(file, matrix.value)
+        show_problems(problems)
+        if not names:
+            show_error(f"no graph in {file} could be read")
+            raise typer.Exit(1)
+        if picture is not None and graph >= len(names):
+            raise typer.BadParameter(f"there are {len(names)} graphs, numbered from 0", param_hint="--graph")
+        facts = _facts(names, points, graphs, width, layers)
+        found = _Inspection(str(file), decomposed, facts, problems, _Encoder(width, layers, batch))
+        if as_json:
+            print_json(found.as_dict())
+        else:
+            _show(found, limit)
+        if picture is not None:
+            from pointset.reports.pictures import draw_points
+
+            draw_points(points[graph], picture, title=names[graph])
+            say(f"Picture of {names[graph]} written to {picture}")
+
+
+def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> None:
+    if is_points_file(file):
+        refuse_options(context, ["matrix"], "is about graphs; a file of points has its matrix already, so leave it out")
+    else:
+        check_graph_suffix(file, "FILE")
+    if picture is None and is_given(context, "graph"):
+        raise typer.BadParameter("--graph says which graph --picture draws; add --picture OUT.png")
+    if picture is not None:
+        check_picture(picture)
+
+
+def _points(
+    file: Path, matrix: str
+) -> tuple[Sequence[PointSet], Sequence[Graph] | None, Sequence[str], list[Problem], str]:
+    if is_points_file(file):
+        from pointset.points.point_files import read_points
+
+        stored, names = read_points(file)
+        return stored, None, names, [], ", ".join(stored.matrices)
+    import torch
+
+    from pointset.datasets.graph_files import read_graph_file
+    from pointset.datasets.graph_files.checking import check_graphs, solve_graphs
+    from pointset.progress import track
+
+    checked = check_graphs(track(read_graph_file(file), "Reading", None))
+    show_ignored(checked.ignored)
+    solved = solve_graphs(checked, matrix=matrix, rank=None, dtype=torch.float64)
+    return solved.points, solved.graphs, solved.names, solved.problems, matrix
+
+
+def _facts(
+    names: Sequence[str], points: Sequence[PointSet], graphs: Sequence[Graph] | None, width: int, layers: int
+) -> list[GraphFacts]:
+    from pointset.datasets.statistics import facts_of
+    from pointset.progress import track
+
+    originals: Iterable[Graph | None] = [None] * len(names) if graphs is None else graphs
+    rows = zip(names, points, originals, strict=True)
+    return [
+        facts_of(name, one, original, width=width, layers=layers)
+        for name, one, original in track(rows, "Going back", len(names))
+    ]
+
+
+# --- what was found
 
 
 @dataclass(frozen=True)
-class Encoder:
+class _Encoder:
     """The encoder whose memory is forecast."""
 
     width: int
@@ -52,14 +157,14 @@ class Encoder:
 
 
 @dataclass(frozen=True)
-class Inspection:
+class _Inspection:
     """All that is known of a file."""
 
     file: str
     matrix: str
     facts: list[GraphFacts]
     problems: list[Problem]
-    encoder: Encoder
+    encoder: _Encoder
 
     def as_dict(self) -> dict[str, Any]:
         """The object that ``--json`` prints."""
@@ -111,44 +216,29 @@ def _spread(values: Iterable[int]) -> dict[str, int | float | None]:
     }
 
 
-# The table and the closing lines of ``pointset inspect``.
+# --- what is printed
 
 
-_SPACIOUS = 100  # columns from which two blanks fit between those of the table
-_SHOWN_MULTIPLICITIES = 4
-
-
-def show(inspection: Inspection, limit: int) -> None:
+def _show(inspection: _Inspection, limit: int) -> None:
     """Print the first graphs in a table, and all in a few lines."""
     console = output_console()
     if limit:
-        console.print(_table(inspection, limit, spacious=console.width >= _SPACIOUS))
+        titles = ("#", "graph", "nodes", "edges", "comp.", "rank", "multiplicities", "gap", "round trip", "memory")
+        table = plain_table(console, *titles, numbers=set(titles) - {"graph", "multiplicities"})
+        for column in table.columns:
+            column.no_wrap = column.justify == "right"
+            column.overflow = "fold"
+        table.columns[0].style, table.columns[1].max_width = "dim", 32
+        for index, facts in enumerate(inspection.facts[:limit]):
+            table.add_row(*_cells(index, facts))
+        console.print(table)
     if limit and len(inspection.facts) > limit:
         rest = len(inspection.facts) - limit
         console.print(f"… and {rest:,} more; --limit shows more, --json all", style="dim")
     _print_summary(console, inspection)
 
 
-def _table(inspection: Inspection, limit: int, *, spacious: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if spacious else 0, 0, 0), header_style="bold")
-    table.add_column("#", justify="right", style="dim", no_wrap=True)
-    table.add_column("graph", overflow="fold", max_width=32)
-    for title in ("nodes", "edges", "comp.", "rank"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("multiplicities", overflow="fold")
-    for title in ("gap", "round trip", "memory"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for index, facts in enumerate(inspection.facts[:limit]):
-        table.add_row(*_cells(index, facts))
-    return table
-
-
 def _cells(index: int, facts: GraphFacts) -> list[Any]:
-    from rich.text import Text
-
     gap = "–" if facts.smallest_relative_gap is None else f"{facts.smallest_relative_gap:.1e}"
     way_back = f"{facts.round_trip_error or 0.0:.1e}" if facts.round_trip == "ok" else facts.round_trip
     colour = {"ok": "green", "truncated": "yellow", "failed": "red"}[facts.round_trip]
@@ -173,7 +263,7 @@ def multiplicities_text(multiplicities: list[int]) -> str:
     return f"{shown}, …" if len(counts) > _SHOWN_MULTIPLICITIES else shown or "–"
 
 
-def _print_summary(console: Console, inspection: Inspection) -> None:
+def _print_summary(console: Console, inspection: _Inspection) -> None:
     summary, encoder = inspection.summary(), inspection.encoder
     ranges = ", ".join(f"{what} {_range(summary[what])}" for what in ("nodes", "edges", "components", "rank"))
     training = summary["training_bytes"]
@@ -202,122 +292,3 @@ def _round_trip(summary: dict[str, Any]) -> str:
     error, gap = summary["largest_round_trip_error"], summary["smallest_relative_gap"]
     largest = "" if error is None else f"; largest error {error:.1e}"
     return f"{outcome}{largest}" + ("" if gap is None else f"; smallest gap {gap:.1e}")
-
-
-EXAMPLES = """
-[bold]Examples[/bold]
-  pointset inspect graphs.g6                          [dim]a table, and a summary[/dim]
-  pointset inspect points.safetensors --json          [dim]all graphs, for programs[/dim]
-  pointset inspect graphs.g6 --picture graph.png --graph 3
-  pointset inspect graphs.g6 --width 128 --layers 10  [dim]will it fit?[/dim]
-
-[bold]Forecast of memory[/bold]
-  Graph of n nodes and rank r: 4 · layers · width · (n² + n·r) · 6 bytes.
-  That is a float32 number for each channel, layer, pair of nodes and
-  coordinate, times 6 for what a layer keeps in the forward pass and for the
-  gradients. The 6 is counted from the equations, not measured; parameters
-  come on top.
-"""
-
-
-def inspect(
-    context: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A graph file, a folder of them, or a file of points.", exists=True)
-    ],
-    matrix: Annotated[MatrixName, typer.Option(metavar="NAME", help=MATRIX_HELP)] = MatrixName.LAPLACIAN,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every graph.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="OUT.png", help="Draw a graph, its spectrum, its points: .png, .svg, .pdf.")
-    ] = None,
-    graph: Annotated[int, typer.Option(min=0, metavar="I", help="The graph to draw, as numbered in the table.")] = 0,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows of the table.")] = 20,
-    width: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Channels of the encoder, for the forecast of memory.")
-    ] = 80,
-    layers: Annotated[int, typer.Option(min=1, metavar="N", help="Its layers.")] = 6,
-    batch: Annotated[int, typer.Option(min=1, metavar="N", help="Graphs in a batch.")] = 128,
-) -> None:
-    """Show graphs and their points: size, rank, eigenvalues, round trip, and the memory that training will take."""
-    with reported_errors():
-        _check_usage(context, file, picture)
-        load_torch()
-        points, graphs, names, problems, decomposed = _points(file, matrix.value)
-        show_problems(problems)
-        if not names:
-            show_error(f"no graph in {file} could be read")
-            raise typer.Exit(1)
-        if picture is not None and graph >= len(names):
-            raise typer.BadParameter(f"there are {len(names)} graphs, numbered from 0", param_hint="--graph")
-        found = Inspection(
-            file=str(file),
-            matrix=decomposed,
-            facts=_facts(names, points, graphs, width, layers),
-            problems=problems,
-            encoder=Encoder(width, layers, batch),
-        )
-        _print(found, as_json, limit)
-        if picture is not None:
-            _draw(points[graph], names[graph], picture)
-
-
-def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> None:
-    if is_points_file(file):
-        if is_given(context, "matrix"):
-            raise typer.BadParameter("a file of points has its matrix already; leave --matrix out")
-    else:
-        check_graph_suffix(file, "FILE")
-    if picture is None and is_given(context, "graph"):
-        raise typer.BadParameter("--graph says which graph --picture draws; add --picture OUT.png")
-    if picture is not None:
-        check_picture(picture)
-
-
-def _points(
-    file: Path, matrix: str
-) -> tuple[Sequence[PointSet], Sequence[Graph] | None, Sequence[str], list[Problem], str]:
-    if is_points_file(file):
-        from pointset.points.point_files import read_points
-
-        stored, names = read_points(file)
-        return stored, None, names, [], ", ".join(stored.matrices)
-    import torch
-
-    from pointset.datasets.graph_files import read_graph_file
-    from pointset.datasets.graph_files.checking import check_graphs, solve_graphs
-    from pointset.progress import track
-
-    checked = check_graphs(track(read_graph_file(file), "Reading", None))
-    show_ignored(checked.ignored)
-    solved = solve_graphs(checked, matrix=matrix, rank=None, dtype=torch.float64)
-    return solved.points, solved.graphs, solved.names, solved.problems, matrix
-
-
-def _facts(
-    names: Sequence[str], points: Sequence[PointSet], graphs: Sequence[Graph] | None, width: int, layers: int
-) -> list[GraphFacts]:
-    from pointset.datasets.statistics import facts_of
-    from pointset.progress import track
-
-    originals: Iterable[Graph | None] = [None] * len(names) if graphs is None else graphs
-    rows = zip(names, points, originals, strict=True)
-    return [
-        facts_of(name, one, original, width=width, layers=layers)
-        for name, one, original in track(rows, "Going back", len(names))
-    ]
-
-
-def _print(found: Inspection, as_json: bool, limit: int) -> None:
-    if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    pass
-
-    show(found, limit)
-
-
-def _draw(points: PointSet, name: str, path: Path) -> None:
-    from pointset.reports.pictures import draw_points
-
-    draw_points(points, path, title=name)
-    say(f"Picture of {name} written to {path}")

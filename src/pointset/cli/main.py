@@ -24,46 +24,46 @@ from pointset.cli import (
     train,
     tune,
 )
-from pointset.cli.console import Verb, Verbs
+from pointset.cli.console import Command, Commands
 
 _EXAMPLES = """
 [bold]Examples[/bold]
   pointset convert graphs.g6 points.safetensors     [dim]graphs become points …[/dim]
   pointset convert points.safetensors same.graphml  [dim]… and come back[/dim]
   pointset inspect graphs.g6 --picture graph.png    [dim]look at them[/dim]
-  pointset datasets                                 [dim]what to learn from[/dim]
-  pointset recipes                                  [dim]how[/dim]
-  pointset train counting-small --run-dir runs/one  [dim]learn[/dim]
+  pointset datasets                                 [dim]what there is to learn from[/dim]
+  pointset recipes                                  [dim]models and their settings[/dim]
+  pointset train counting-small --run-dir runs/one  [dim]train a model[/dim]
   pointset predict runs/mine molecules.csv -o answers.csv
   pointset express theorems                         [dim]check the theory[/dim]
-  pointset compare zinc --models pst,gin,gps        [dim]against others[/dim]
+  pointset compare zinc --models pst,gin,gps --run-dir runs/three
   pointset reproduce                                [dim]the paper's tables[/dim]
 """
 
 app = typer.Typer(
     name="pointset",
-    cls=Verbs,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     epilog=_EXAMPLES,
 )
-app.command(cls=Verb, no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
-app.command(cls=Verb, no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(cls=Command, no_args_is_help=True, epilog=convert.EXAMPLES)(convert.convert)
+app.command(cls=Command, no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.inspect)
 app.add_typer(datasets.app, name="datasets")
-app.command(cls=Verb, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
+app.command(cls=Command, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
 app.add_typer(recipes.app, name="recipes")
-app.command(cls=Verb, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command(cls=Verb, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
-app.command(cls=Verb, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)
-app.command(cls=Verb, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
-app.command(cls=Verb, no_args_is_help=True, epilog=tune.EXAMPLES)(tune.tune)
-app.command(cls=Verb, no_args_is_help=True, epilog=compare.EXAMPLES)(compare.compare)
-app.command(cls=Verb, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
-app.command(cls=Verb, epilog=results.EXAMPLES)(results.results)
+app.command(cls=Command, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(cls=Command, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
+app.command(cls=Command, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)
+app.command(cls=Command, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
+app.command(cls=Command, no_args_is_help=True, epilog=tune.EXAMPLES)(tune.tune)
+app.command(cls=Command, no_args_is_help=True, epilog=compare.EXAMPLES)(compare.compare)
+app.command(cls=Command, epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.command(cls=Command, epilog=results.EXAMPLES)(results.results)
 app.add_typer(express.app, name="express")
-app.command("check-invariance", cls=Verb, no_args_is_help=True, epilog=check_invariance.EXAMPLES)(
+app.command("check-invariance", cls=Command, no_args_is_help=True, epilog=check_invariance.EXAMPLES)(
     check_invariance.check_invariance
 )
 
@@ -82,7 +82,7 @@ def pointset(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Graphs become sets of points, losslessly, and come back."""
+    """Turn graphs into sets of points, without loss, and learn from them."""
 
 
 def run() -> None:

@@ -1,4 +1,4 @@
-"""``pointset recipes``: which there are, and what is in them."""
+"""``pointset recipes``: the recipes there are, and their settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from pointset.cli.console import Verb, Verbs, output_console, plain_table, reported_errors
+from pointset.cli.console import Command, Commands, JsonFlag, output_console, plain_table, print_json, reported_errors
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import metric_named
 from pointset.text import printable
@@ -16,15 +17,93 @@ from pointset.text import printable
 if TYPE_CHECKING:
     from pointset.runs.recipe import Expected, Recipe
 
-# The list of ``pointset recipes``, and the paper's results in words.
-
-
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset recipes                             [dim]all[/dim]
+  pointset recipes WORD                        [dim]those of a dataset, a model, …[/dim]
+  pointset recipes show NAME                   [dim]every setting[/dim]
+  pointset recipes show NAME > mine.yaml       [dim]a copy to change …[/dim]
+  pointset train mine.yaml                     [dim]… and to train by[/dim]
+"""
+SHOW_EXAMPLES = """
+[bold]Examples[/bold]
+  pointset recipes show molecules
+  pointset recipes show NAME model.dim=96 trainer.epochs=20
+  pointset recipes show RUN                    [dim]what a run was trained by[/dim]
+"""
+_LIST = "list"
 _WIDTH = 110  # of remarks
 _ROOMY = 100  # columns from which the datasets' titles fit
 _NOTES = (
     "size: layers×width. in the paper: mean ± std, in the units of the dataset's card.",
     "pointset recipes show NAME: every setting. pointset train NAME [KEY=VALUE]…: train by it.",
 )
+
+
+class _RecipeCommands(Commands):
+    """Takes what is not a command for a word to look for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            args = [_LIST, *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=_RecipeCommands, rich_markup_mode="rich", subcommand_metavar="[WORD] | show NAME")
+
+
+@app.callback(invoke_without_command=True, epilog=EXAMPLES)
+def recipes(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """List the recipes: what is trained, on what, and what the paper reports.
+
+    With a WORD, those that have it in their name, dataset, model or title.
+    """
+    if context.invoked_subcommand is None:
+        _print_list("", as_json)
+    elif context.invoked_subcommand != _LIST and as_json:
+        raise typer.BadParameter(f"put the options after {context.invoked_subcommand!r}")
+    else:
+        context.obj = as_json
+
+
+@app.command(_LIST, cls=Command, hidden=True)
+def list_recipes(
+    context: typer.Context,
+    word: Annotated[str, typer.Argument(metavar="[WORD]", help="In a name, dataset, model or title.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """List the recipes that have a word in their name, dataset, model or title."""
+    _print_list(word, as_json or bool(context.obj))
+
+
+@app.command(cls=Command, no_args_is_help=True, epilog=SHOW_EXAMPLES)
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe, a YAML file, or the folder of a run.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change: model.dim=96 seed=3.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print every setting of a recipe as YAML, and what the paper reports for it."""
+    with reported_errors():
+        from pointset.runs.recipe_files import read_recipe
+
+        recipe = read_recipe(name, changes or [])
+        if as_json:
+            print_json(recipe.as_dict())
+            return
+        for line in _remarks(recipe):
+            typer.echo(f"# {line}")
+        typer.echo(recipe.as_yaml(), nl=False)
+
+
+def _print_list(word: str, as_json: bool) -> None:
+    with reported_errors():
+        recipes = listed(word)
+        if as_json:
+            print_json([_summary(recipe) for recipe in recipes])
+        else:
+            _show_list(recipes)
 
 
 def listed(word: str = "") -> list[Recipe]:
@@ -45,7 +124,7 @@ def listed(word: str = "") -> list[Recipe]:
     return found
 
 
-def summary(recipe: Recipe) -> dict[str, Any]:
+def _summary(recipe: Recipe) -> dict[str, Any]:
     """The object that ``--json`` prints for each."""
     return {
         "name": recipe.name,
@@ -59,10 +138,8 @@ def summary(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def show_list(recipes: list[Recipe]) -> None:
+def _show_list(recipes: list[Recipe]) -> None:
     """Print them in a table, and what to do with one."""
-    from rich.text import Text
-
     console = output_console()
     table = plain_table(console)
     table.add_column("recipe", no_wrap=True)
@@ -79,7 +156,7 @@ def show_list(recipes: list[Recipe]) -> None:
             recipe.model.preset,
             f"{recipe.model.layers}×{recipe.model.dim}",
             f"{recipe.trainer.epochs}",
-            result_in_words(recipe.expected) if recipe.expected else "–",
+            _paper_result(recipe.expected) if recipe.expected else "–",
         )
     console.print(table)
     console.print()
@@ -87,7 +164,7 @@ def show_list(recipes: list[Recipe]) -> None:
         console.print(line, style="dim", markup=False)
 
 
-def result_in_words(expected: Expected) -> str:
+def _paper_result(expected: Expected) -> str:
     """``MAE 0.063 ± 0.003``, with the digits that are printed."""
     if expected.std is None:
         return f"{metric_named(expected.metric).short} {expected.value:.2g}"
@@ -95,7 +172,7 @@ def result_in_words(expected: Expected) -> str:
     return f"{metric_named(expected.metric).short} {expected.value:.{digits}f} ± {expected.std:.{digits}f}"
 
 
-def remarks(recipe: Recipe) -> Iterator[str]:
+def _remarks(recipe: Recipe) -> Iterator[str]:
     """The lines above a recipe: its title, the paper's result, and how to train it."""
     if recipe.title:
         yield printable(recipe.title)
@@ -103,7 +180,7 @@ def remarks(recipe: Recipe) -> Iterator[str]:
         details = [f"over {expected.seeds} seeds"] if expected.seeds else []
         details += [f"{expected.parameters / 1000:,.0f}k parameters"] if expected.parameters else []
         where = f" ({expected.table})" if expected.table else ""
-        yield printable(f"The paper{where}: {', '.join([result_in_words(expected), *details])}.")
+        yield printable(f"The paper{where}: {', '.join([_paper_result(expected), *details])}.")
         yield from textwrap.wrap(printable(expected.note), _WIDTH, break_on_hyphens=False)
     if recipe.dataset.name is None and recipe.dataset.file is None:
         yield f"Train it on your data: pointset train {printable(recipe.name)} dataset.file=FILE"
@@ -121,96 +198,3 @@ def _dataset_title(recipe: Recipe) -> str:
 def _searched(recipe: Recipe) -> str:
     parts = (recipe.name, recipe.title, recipe.dataset.name or "", _dataset_title(recipe), recipe.model.preset)
     return " ".join(parts).lower()
-
-
-EXAMPLES = """
-[bold]Examples[/bold]
-  pointset recipes                             [dim]all[/dim]
-  pointset recipes WORD                        [dim]those of a dataset, a model, …[/dim]
-  pointset recipes show NAME                   [dim]every setting[/dim]
-  pointset recipes show NAME > mine.yaml       [dim]a copy to change …[/dim]
-  pointset train mine.yaml                     [dim]… and to train by[/dim]
-"""
-SHOW_EXAMPLES = """
-[bold]Examples[/bold]
-  pointset recipes show molecules
-  pointset recipes show NAME model.dim=96 trainer.epochs=20
-  pointset recipes show RUN                    [dim]what a run was trained by[/dim]
-"""
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-_LIST = "list"
-
-
-class _RecipeVerbs(Verbs):
-    """Takes what is no command for a word to look for."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands:
-            args = [_LIST, *args]
-        return super().resolve_command(ctx, args)
-
-
-app = typer.Typer(cls=_RecipeVerbs, rich_markup_mode="rich", subcommand_metavar="[WORD] | show NAME")
-
-
-@app.callback(invoke_without_command=True, epilog=EXAMPLES)
-def recipes(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the recipes: what is trained, on what, and what the paper reports.
-
-    With a WORD, those that have it in their name, dataset, model or title.
-    """
-    if context.invoked_subcommand is None:
-        _print_list("", as_json)
-    elif context.invoked_subcommand != _LIST and as_json:
-        raise typer.BadParameter(f"put the options behind {context.invoked_subcommand!r}")
-    else:
-        context.obj = as_json
-
-
-@app.command(_LIST, cls=Verb, hidden=True)
-def list_recipes(
-    context: typer.Context,
-    word: Annotated[str, typer.Argument(metavar="[WORD]", help="In a name, dataset, model or title.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """List the recipes that have a word in their name, dataset, model or title."""
-    _print_list(word, as_json or bool(context.obj))
-
-
-@app.command(cls=Verb, no_args_is_help=True, epilog=SHOW_EXAMPLES)
-def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe, a YAML file, or the folder of a run.")],
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change: model.dim=96 seed=3.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print every setting of a recipe as YAML, and what the paper reports for it."""
-    from pointset.runs.recipe_files import read_recipe
-
-    with reported_errors():
-        from pointset.cli.console import print_json
-
-        pass
-        from pointset.runs.recipe_files import read_recipe
-
-        recipe = read_recipe(name, changes or [])
-        if as_json:
-            print_json(recipe.as_dict())
-            return
-        for line in remarks(recipe):
-            typer.echo(f"# {line}")
-        typer.echo(recipe.as_yaml(), nl=False)
-
-
-def _print_list(word: str, as_json: bool) -> None:
-    with reported_errors():
-        from pointset.cli.console import print_json
-
-        pass
-
-        chosen = listed(word)
-        if as_json:
-            print_json([summary(recipe) for recipe in chosen])
-        else:
-            show_list(chosen)

@@ -11,7 +11,7 @@ from pointset.cli.console import check_folder_of, reported_errors
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset report runs/first              [dim]writes runs/first/report.html anew[/dim]
+  pointset report runs/first              [dim]writes runs/first/report.html again[/dim]
   pointset report runs/first -o page.html
   pointset report runs/seeds              [dim]a folder of seeds or folds: mean ± deviation[/dim]
   pointset report runs/pst runs/psds      [dim]compares them in comparison.html[/dim]
@@ -22,11 +22,11 @@ EXAMPLES = """
   test score beside the paper's, the recipe in words, learning curves,
   predicted against true (or confusion, ROC and precision-recall curves), the
   worst graphs, eigenvalue functions, attention, timings, and the commands to
-  run it again. A run that still trains gives a page with what there is.
+  run it again. A run that is still training gives a page of what there is.
 
 [bold]A comparison[/bold]
   Runs that differ only in seed or fold count as one recipe, with mean and
-  standard deviation. Of the recipes only what differs is shown.
+  standard deviation. Of the recipes' settings, only those that differ are shown.
 """
 _COMPARISON = Path("comparison.html")
 _SUFFIXES = (".html", ".htm")

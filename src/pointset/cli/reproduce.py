@@ -12,9 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
-from pointset.cli.entry import INTERRUPTED
-from pointset.cli.train import Progress
+from pointset.cli.console import (
+    DataDirOption,
+    Device,
+    DeviceOption,
+    Progress,
+    ProgressOption,
+    exit_interrupted,
+    load_torch,
+    output_console,
+    plain_table,
+    reported_errors,
+    say,
+    split_names,
+)
+from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 from pointset.text import byte_size, counted, duration, printable
 
 if TYPE_CHECKING:
@@ -23,15 +35,159 @@ if TYPE_CHECKING:
     from pointset.paper.tables.run import Forecast, TableRuns
     from pointset.paper.tables.sheet import SheetCell
 
+EXAMPLES = """
+[bold]Examples[/bold]
+  pointset reproduce                                   [dim]the tables[/dim]
+  pointset reproduce parameters                        [dim]seconds, no training[/dim]
+  pointset reproduce zinc --budget cpu --plan          [dim]what it would take[/dim]
+  pointset reproduce zinc --budget cpu                 [dim]run it, or resume[/dim]
+  pointset reproduce tu --budget full --models pst-honest,gin-honest --columns mutag
+  pointset reproduce zinc --budget cpu --collect       [dim]the table as it stands[/dim]
 
-# What ``pointset reproduce`` prints: the tables there are, the plan with its forecast, the table that came out.
+[bold]Budgets[/bold]
+  small  minutes, to see that everything works; its numbers mean nothing
+  cpu    about an hour on two cores, smaller models and fewer epochs
+  full   the paper's own recipes, all seeds and folds; mostly for a GPU
 
-
-_DASH = "–"
+[bold]The folder --run-dir[/bold]
+  TABLE-BUDGET.md, .tex, .html, .json   written anew after every run
+  NAME/                                 each run, as pointset train leaves it
+  Runs that are finished are not run again: after Ctrl-C, repeat the command.
+  Started twice, with --threads 1, it uses two cores and shares the runs.
+"""
+_LONG = 2 * 3600.0  # seconds: before more than this, somebody at a terminal is asked
 _MOST_COLUMNS = 7  # of numbers, beside each other
 
 
-def show_tables() -> None:
+class BudgetName(StrEnum):
+    """How much is run."""
+
+    SMALL = "small"
+    CPU = "cpu"
+    FULL = "full"
+
+
+def reproduce(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="A table by name, or a YAML file of your own.")
+    ] = None,
+    budget: Annotated[BudgetName, typer.Option(metavar="NAME", help="small, cpu or full.")] = BudgetName.SMALL,
+    models: Annotated[str, typer.Option(metavar="NAMES", help="Only these rows of ours, comma-separated.")] = "",
+    columns: Annotated[str, typer.Option(metavar="NAMES", help="Only runs for these columns, comma-separated.")] = "",
+    seeds: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="Train each model K times. By default as the budget says.")
+    ] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the runs go; by default runs/reproduce/TABLE-BUDGET.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    plan_only: Annotated[bool, typer.Option("--plan", help="Show the runs, their time and memory, and end.")] = False,
+    collect: Annotated[bool, typer.Option("--collect", help="Run nothing; write the table of what is there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before hours of work.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads of each run; by default all cores.")
+    ] = None,
+    device: DeviceOption = Device.AUTO,
+    progress: ProgressOption = Progress.AUTO,
+) -> None:
+    """Run a table of the paper: plan, forecast, runs that can be resumed, and the table with ours beside it."""
+    with reported_errors("Interrupted; what is finished is kept.", resume="Repeat the command to resume."):
+        if table is None:
+            _show_tables()
+            return
+        load_torch()
+        from pointset.paper.tables.collect import TableFolder
+        from pointset.paper.tables.plan import Selection, default_folder, plan_table
+        from pointset.paper.tables.run import TableRuns
+        from pointset.paper.tables.spec import table_named
+
+        spec = table_named(table)
+        folder = TableFolder(run_dir or default_folder(spec, budget.value))
+        rows, keys = split_names(models) or None, split_names(columns) or None
+        plan = plan_table(spec, budget.value, Selection(rows, keys, seeds, threads, folder.seeds_begun()), data_dir)
+        quiet = progress is Progress.QUIET
+        runs = TableRuns(
+            plan,
+            folder,
+            Path(table).name,
+            lambda line: None if quiet else say(line, style="bold"),
+            data_dir=data_dir,
+            device=device.value,
+            watch=progress.value,
+        )
+        if collect:
+            _check_begun(runs)
+            _finish(runs, runs.collect())
+            return
+        _say_missing(runs)
+        if not plan_only:
+            with folder.locked():  # whether it can be written to is better known before anything is timed
+                pass
+        forecasts = _forecast(runs, quiet)
+        if plan_only or not _agreed(forecasts, yes):
+            return
+        _run(runs, forecasts)
+
+
+def _check_begun(runs: TableRuns) -> None:
+    if runs.plan.spec.kind != "counted" and not any(runs.folder.is_done(run) for run in runs.plan.runs):
+        raise MissingDataError(
+            f"no run of this table is finished in {runs.folder.path}, so there is nothing to collect\n"
+            "Name the folder of its runs with --run-dir, or run it: the same command without --collect"
+        )
+
+
+def _say_missing(runs: TableRuns) -> None:
+    if not runs.missing:
+        return
+    names = ", ".join(runs.missing)
+    if not runs.left and not any(runs.folder.is_done(run) for run in runs.plan.chosen):
+        raise MissingDataError(
+            f"the data of {names} is not on this machine\nName its folder with --data-dir DIR; "
+            f"pointset datasets show {runs.missing[0]} says what to put there"
+        )
+    say(f"Not on this machine, so left out: {names}. pointset datasets show NAME says what to do.", style="yellow")
+
+
+def _forecast(runs: TableRuns, quiet: bool) -> dict[str, Forecast | None]:
+    """Measured, and shown."""
+    if not quiet and runs.left and runs.plan.spec.kind == "trained":
+        say("Timing some steps of each model …", style="dim")
+    forecasts = runs.forecasts()
+    if not quiet:
+        show_plan(runs, forecasts)
+    return forecasts
+
+
+def _agreed(forecasts: dict[str, Forecast | None], yes: bool) -> bool:
+    """Hours of work are asked for, where there is somebody to ask."""
+    seconds = sum(one.seconds for one in forecasts.values() if one is not None)
+    if yes or seconds <= _LONG or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    return typer.confirm(f"This takes about {duration(seconds)}. Begin?", err=True)
+
+
+def _run(runs: TableRuns, forecasts: dict[str, Forecast | None]) -> None:
+    try:
+        result = runs.run(forecasts)
+    except TrainingStopped as stopped:
+        runs.write()
+        exit_interrupted(f"{stopped} What is finished is kept. Resume with:", shlex.join(["pointset", *sys.argv[1:]]))
+    _finish(runs, result)
+
+
+def _finish(runs: TableRuns, result: TableResult) -> None:
+    _show_result(result)
+    say(f"wrote {', '.join(str(path) for path in runs.files)}")
+    if runs.failed:
+        say(f"{counted(len(runs.failed), 'run')} failed: {', '.join(runs.failed[:5])}", style="red")
+        raise typer.Exit(1)
+
+
+# --- what is printed
+
+
+def _show_tables() -> None:
     """Every table, and what each budget of it does."""
     from pointset.paper.tables.spec import table_named, table_names
 
@@ -59,7 +215,6 @@ def show_tables() -> None:
 
 def show_plan(runs: TableRuns, forecasts: Mapping[str, Forecast | None]) -> None:
     """Runs of the same row and data in one line: how many are left, and what they take."""
-    from pointset.errors import PointsetError
     from pointset.paper.tables.plan import parameters_of
 
     spec, left = runs.plan.spec, {run.name for run in runs.left}
@@ -71,23 +226,20 @@ def show_plan(runs: TableRuns, forecasts: Mapping[str, Forecast | None]) -> None
     console = output_console()
     console.print(f"{spec.paper_table}: {spec.title}, budget {runs.plan.budget}", style="bold")
     console.print(runs.plan.spec.budgets[runs.plan.budget].scope)
-    table = plain_table(console)
-    table.add_column("model")
-    table.add_column("run")
-    for heading in ("left", "epochs", "parameters", "time each", "memory", "together"):
-        table.add_column(heading, justify="right")
+    headings = ("left", "epochs", "parameters", "time each", "memory", "together")
+    table = plain_table(console, "model", "run", *headings, numbers=headings)
     for (title, task), group in groups.items():
         one, todo = group[0], [run for run in group if run.name in left]
         forecast = next((forecasts[run.name] for run in todo if forecasts.get(run.name) is not None), None)
         try:
             parameters = f"{parameters_of(one.recipe, runs.data_dir):,}"
         except PointsetError:  # the run itself says why
-            parameters = _DASH
+            parameters = "–"
         table.add_row(
             printable(title),
             task,
             f"{len(todo)} of {len(group)}",
-            str(one.recipe.trainer.epochs) if spec.kind == "trained" else _DASH,
+            str(one.recipe.trainer.epochs) if spec.kind == "trained" else "–",
             parameters,
             duration(None if forecast is None else forecast.seconds),
             byte_size(None if forecast is None else forecast.memory_bytes),
@@ -112,7 +264,7 @@ def _print_total(kind: str, forecasts: Mapping[str, Forecast | None], left: set[
     console.print(words + (f"; {unknown} cannot be forecast" if unknown else ""), style="bold")
 
 
-def show_result(result: TableResult) -> None:
+def _show_result(result: TableResult) -> None:
     """Our rows and those of the paper that they repeat; all others are in the files."""
     from pointset.paper.tables.sheet import make_sheet
 
@@ -133,10 +285,7 @@ def show_result(result: TableResult) -> None:
     if len(heads) > _MOST_COLUMNS:  # a model in each column instead
         titles, heads, rows = heads, titles, [list(row) for row in zip(*rows, strict=True)]
     console = output_console()
-    table = plain_table(console)
-    table.add_column("")
-    for head in heads:
-        table.add_column(head, justify="right")
+    table = plain_table(console, "", *heads, numbers=heads)
     for title, row in zip(titles, rows, strict=True):
         table.add_row(title, *row)
     console.print(table)
@@ -151,169 +300,3 @@ def _shown(cell: SheetCell) -> Text:
 
 def _mark(letter: str) -> str:
     return f" ({letter})" if letter else ""
-
-
-_LONG = 2 * 3600.0  # seconds: before more than this, somebody at a terminal is asked
-EXAMPLES = """
-[bold]Examples[/bold]
-  pointset reproduce                                   [dim]the tables[/dim]
-  pointset reproduce parameters                        [dim]seconds, no training[/dim]
-  pointset reproduce zinc --budget cpu --plan          [dim]what it would take[/dim]
-  pointset reproduce zinc --budget cpu                 [dim]run it, or go on[/dim]
-  pointset reproduce tu --budget full --models pst-honest,gin-honest --columns mutag
-  pointset reproduce zinc --budget cpu --collect       [dim]the table as it stands[/dim]
-
-[bold]Budgets[/bold]
-  small  minutes, to see that all works; its numbers mean nothing
-  cpu    about an hour on two cores, smaller models and fewer epochs
-  full   the paper's own recipes, all seeds and folds; mostly for a GPU
-
-[bold]What comes out[/bold] in the folder --run-dir
-  TABLE-BUDGET.md, .tex, .html, .json   written anew after every run
-  NAME/                                 each run, as pointset train leaves it
-  Runs that are finished are not run again: after Ctrl-C, the same command goes on.
-  Started twice, with --threads 1, it uses two cores: each run is done by one of both.
-"""
-
-
-class BudgetName(StrEnum):
-    """How much is run."""
-
-    SMALL = "small"
-    CPU = "cpu"
-    FULL = "full"
-
-
-def reproduce(
-    table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="A table by name, or a YAML file of your own.")
-    ] = None,
-    budget: Annotated[BudgetName, typer.Option(metavar="NAME", help="small, cpu or full.")] = BudgetName.SMALL,
-    models: Annotated[str, typer.Option(metavar="NAMES", help="Only these rows of ours, comma-separated.")] = "",
-    columns: Annotated[str, typer.Option(metavar="NAMES", help="Only runs for these columns.")] = "",
-    seeds: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="Train each model K times. By default as the budget says.")
-    ] = None,
-    run_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="By default runs/reproduce/TABLE-BUDGET.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
-    plan_only: Annotated[bool, typer.Option("--plan", help="Show the runs, their time and memory, and end.")] = False,
-    collect: Annotated[bool, typer.Option("--collect", help="Run nothing; write the table of what is there.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before hours of work.")] = False,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Of each run; by default all cores.")] = None,
-    device: Annotated[Device, typer.Option(metavar="NAME", help="cpu, cuda or auto.")] = Device.AUTO,
-    progress: Annotated[
-        Progress, typer.Option(metavar="MODE", help="bar, plain (lines, for logs), quiet, or auto.")
-    ] = Progress.AUTO,
-) -> None:
-    """Run a table of the paper: plan, forecast, runs that can be resumed, and the table with ours beside it."""
-    with reported_errors("Interrupted; what is finished is kept. Go on with the same command."):
-        if table is None:
-            pass
-
-            show_tables()
-            return
-        load_torch()
-        from pointset.paper.tables.collect import TableFolder
-        from pointset.paper.tables.plan import Selection, default_folder, plan_table
-        from pointset.paper.tables.run import TableRuns
-        from pointset.paper.tables.spec import table_named
-
-        spec = table_named(table)
-        folder = TableFolder(run_dir or default_folder(spec, budget.value))
-        selection = Selection(_names(models), _names(columns), seeds, threads, folder.seeds_begun())
-        plan = plan_table(spec, budget.value, selection, data_dir)
-        quiet = progress is Progress.QUIET
-        runs = TableRuns(
-            plan,
-            folder,
-            Path(table).name,
-            lambda line: None if quiet else say(line, style="bold"),
-            data_dir=data_dir,
-            device=device.value,
-            watch=progress.value,
-        )
-        if collect:
-            _check_begun(runs)
-            _finish(runs, runs.collect())
-            return
-        _say_missing(runs)
-        if not plan_only:
-            with folder.locked():  # whether it can be written to is better known before anything is timed
-                pass
-        forecasts = _forecast(runs, quiet)
-        if plan_only or not _agreed(forecasts, yes):
-            return
-        _run(runs, forecasts)
-
-
-def _names(text: str) -> list[str] | None:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip())) or None
-
-
-def _check_begun(runs: TableRuns) -> None:
-    from pointset.errors import MissingDataError
-
-    if runs.plan.spec.kind != "counted" and not any(runs.folder.is_done(run) for run in runs.plan.runs):
-        raise MissingDataError(
-            f"no run of this table is finished in {runs.folder.path}, so there is nothing to collect\n"
-            "Name the folder of its runs with --run-dir, or run it: the same command without --collect"
-        )
-
-
-def _say_missing(runs: TableRuns) -> None:
-    from pointset.errors import MissingDataError
-
-    if not runs.missing:
-        return
-    names = ", ".join(runs.missing)
-    if not runs.left and not any(runs.folder.is_done(run) for run in runs.plan.chosen):
-        raise MissingDataError(
-            f"the data of {names} is not on this machine\nName its folder with --data-dir DIR; "
-            f"pointset datasets show {runs.missing[0]} says what to put there"
-        )
-    say(f"Not on this machine, so left out: {names}. pointset datasets show NAME says what to do.", style="yellow")
-
-
-def _forecast(runs: TableRuns, quiet: bool) -> dict[str, Forecast | None]:
-    """Measured, and shown."""
-    pass
-
-    if not quiet and runs.left and runs.plan.spec.kind == "trained":
-        say("Timing some steps of each model …", style="dim")
-    forecasts = runs.forecasts()
-    if not quiet:
-        show_plan(runs, forecasts)
-    return forecasts
-
-
-def _agreed(forecasts: dict[str, Forecast | None], yes: bool) -> bool:
-    """Hours of work are asked for, where there is somebody to ask."""
-    from pointset.text import duration
-
-    seconds = sum(one.seconds for one in forecasts.values() if one is not None)
-    if yes or seconds <= _LONG or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    return typer.confirm(f"This takes about {duration(seconds)}. Begin?", err=True)
-
-
-def _run(runs: TableRuns, forecasts: dict[str, Forecast | None]) -> None:
-    from pointset.errors import TrainingStopped
-
-    try:
-        result = runs.run(forecasts)
-    except TrainingStopped as stopped:
-        runs.write()
-        say(f"{stopped} What is finished is kept. Go on with:", style="yellow")
-        say(f"  {shlex.join(['pointset', *sys.argv[1:]])}", style="bold")
-        raise typer.Exit(INTERRUPTED) from None
-    _finish(runs, result)
-
-
-def _finish(runs: TableRuns, result: TableResult) -> None:
-    pass
-
-    show_result(result)
-    say(f"wrote {', '.join(str(path) for path in runs.files)}")
-    if runs.failed:
-        say(f"{counted(len(runs.failed), 'run')} failed: {', '.join(runs.failed[:5])}", style="red")
-        raise typer.Exit(1)

@@ -15,7 +15,7 @@ EXAMPLES = """
   pointset results                       [dim]results/*.json → docs/results.md, pictures[/dim]
   pointset results --check               [dim]is anything out of date? for CI[/dim]
   pointset results --keep runs/reproduce/zinc-cpu/zinc-cpu.json
-      [dim]put a table into results/ first; rows that only the one there has stay[/dim]
+      [dim]put a table into results/ first; rows that only the old one has stay[/dim]
   pointset results mine -o mine/page.md --readme notes.md
 
 [bold]Numbers in other pages[/bold]
@@ -41,13 +41,13 @@ def results(
         "docs/results.md"
     ),
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; say what is out of date, and end with 1 if anything is.")
+        bool, typer.Option("--check", help="Write nothing; list what is out of date, and exit with 1 if anything is.")
     ] = False,
     keep: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="TABLE.json",
-            help="First put this table into FOLDER, repeatable. Rows of ours that only the one there has stay.",
+            help="First put this table into FOLDER; may be repeated. Rows of ours that only the old one has stay.",
             exists=True,
             dir_okay=False,
         ),
@@ -56,39 +56,50 @@ def results(
         list[Path] | None,
         typer.Option(
             metavar="FILE.md",
-            help="Markdown with marked places, repeatable. By default README.md and what lies beside the page.",
+            help="A page with marked places; may be repeated. By default README.md and the pages beside PAGE.md.",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
 ) -> None:
-    """Make the page of all results and its pictures, and fill their numbers into marked places of other pages."""
+    """Write the page of all results and its pictures, and fill their numbers into marked places of other pages."""
     with reported_errors():
         check_folder_of(output, "--output")
         if output.is_dir() or output.suffix != ".md":
             raise typer.BadParameter(f"got {output}; expected a file that ends in .md", param_hint="--output")
-        from pointset.paper.tables.page import outdated, page_outputs, read_results, write_outputs
-
         if check and keep:
-            raise typer.BadParameter("--check writes nothing; give one of both", param_hint="--keep")
+            raise typer.BadParameter("--check writes nothing; give --check or --keep, not both", param_hint="--keep")
         for path in keep or []:
             _keep(path, folder)
-        found = read_results(folder)
-        if found.figures:
-            files = ", ".join(f"{folder / name}.json" for name in found.figures)
-            say(f'left out {files} of the page: no table\'s result (no "table"), but figures for marks', style="dim")
         others = readme if readme is not None else _pages_beside(output)
-        outputs = page_outputs(found, folder, output, [path for path in others if path != output])
-        old = outdated(outputs)
-        if check:
-            _report(check=True, paths=[one.path for one in old], tables=len(found.tables), files=len(outputs))
-            raise typer.Exit(1 if old else 0)
-        if any(one.path.suffix == ".svg" for one in old):
-            from pointset.reports.pictures import check_picture_file
+        _update(folder, output, [path for path in others if path != output], check=check)
 
-            check_picture_file(output.with_suffix(".svg"))  # matplotlib is there
+
+def _update(folder: Path, page: Path, others: list[Path], *, check: bool) -> None:
+    """Write what is out of date, or with ``check`` only list it."""
+    from pointset.paper.tables.page import outdated, page_outputs, read_results, write_outputs
+    from pointset.reports.pictures import check_picture_file
+
+    found = read_results(folder)
+    if found.figures:
+        files = ", ".join(f"{folder / name}.json" for name in found.figures)
+        say(f'left out {files} of the page: no table\'s result (no "table"), but figures for marks', style="dim")
+    outputs = page_outputs(found, folder, page, others)
+    old = outdated(outputs)
+    files_text = counted(len(outputs), "file")
+    if not old:
+        say(f"{files_text} up to date, of {counted(len(found.tables), 'result')}")
+    elif check:
+        for one in old:
+            typer.echo(f"{'out of date' if one.path.exists() else 'missing'}: {one.path}")
+        say(f"{len(old)} of {files_text} out of date: run `pointset results`", style="yellow")
+        raise typer.Exit(1)
+    else:
+        if any(one.path.suffix == ".svg" for one in old):
+            check_picture_file(page.with_suffix(".svg"))  # matplotlib is there
         write_outputs(old)
-        _report(check=False, paths=[one.path for one in old], tables=len(found.tables), files=len(outputs))
+        for one in old:
+            typer.echo(f"wrote: {one.path}")
 
 
 def _keep(path: Path, folder: Path) -> None:
@@ -100,21 +111,11 @@ def _keep(path: Path, folder: Path) -> None:
     target = folder / f"{new.name}.json"
     result, kept, outdated = merge_tables(new, read_table(target)) if target.exists() else MergedTable(new, [], [])
     write_json(target, result.model_dump(mode="json"))
-    stay = f"; as it was: {', '.join(kept)}" if kept else ""
+    stay = f"; kept as they were: {', '.join(kept)}" if kept else ""
     typer.echo(f"wrote: {target}{stay}")
     if outdated:
-        say(f"left out, as the table now makes them otherwise: {', '.join(outdated)}", style="yellow")
+        say(f"left out, because the table now makes them differently: {', '.join(outdated)}", style="yellow")
 
 
 def _pages_beside(output: Path) -> list[Path]:
     return [path for path in [_README, *sorted(output.parent.glob("*.md"))] if path.is_file()]
-
-
-def _report(*, check: bool, paths: list[Path], tables: int, files: int) -> None:
-    for path in paths:
-        state = ("out of date" if path.exists() else "missing") if check else "wrote"
-        typer.echo(f"{state}: {path}")
-    if check and paths:
-        say(f"{len(paths)} of {counted(files, 'file')} to be made anew: run `pointset results`", style="yellow")
-    elif not paths:
-        say(f"{counted(files, 'file')} up to date, of {counted(tables, 'result')}")

@@ -2,123 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import Device, load_torch, output_console, plain_table, reported_errors, say
-from pointset.cli.entry import INTERRUPTED
-from pointset.cli.express import JsonFile, check_outputs
-from pointset.cli.train import Progress
-from pointset.errors import MissingExtraError
+from pointset.cli.console import (
+    DataDirOption,
+    Device,
+    DeviceOption,
+    JsonFileOption,
+    Progress,
+    check_outputs,
+    folder_name,
+    load_torch,
+    named_recipe,
+    optional_report,
+    output_console,
+    plain_table,
+    reported_errors,
+    say,
+)
 from pointset.metrics import metric_label
 from pointset.text import counted, duration, number, printable
 
 if TYPE_CHECKING:
     from pointset.runs.recipe import Recipe
-    from pointset.tuning.ranges import Range, Space
+    from pointset.tuning.ranges import Space
     from pointset.tuning.result import TrialRecord, TuningResult
-
-
-# What ``pointset tune`` prints: the plan, a line for each trial, the best ones; and its pictures.
-
-
-_STATES = ("complete", "pruned", "failed", "running", "waiting")
-
-
-def print_plan(space: Space, folder: Path, *, trials: int, storage: str | None, pruning: bool) -> None:
-    """The ranges, and what would be done."""
-    from pointset.tuning.ranges import value_at
-
-    console = output_console()
-    table = plain_table(console)
-    for heading in ("key", "from", "to", "", "recipe"):
-        table.add_column(heading, justify="left" if heading in ("key", "") else "right")
-    for key, one in space.ranges.items():
-        kind = "logarithmic" if one.log else f"steps of {one.step:g}" if one.step not in (None, 1) else ""
-        own = value_at(space.recipe, key)
-        table.add_row(key, f"{one.low:g}", f"{one.high:g}", kind, "–" if own is None else f"{own:g}")
-    console.print(table)
-    for note in space.notes:
-        console.print(note, style="dim")
-    ends = "bad ones end early" if pruning else "each to its end"
-    console.print(f"{counted(trials, 'trial')} of {counted(space.recipe.trainer.epochs, 'epoch')}, {ends}")
-    database = folder / "study.db" if storage is None else f"a database ({storage.partition(':')[0]})"
-    console.print(f"folder: {folder}; study: {database}", soft_wrap=True)
-
-
-def show_trial(trial: TrialRecord, result: TuningResult) -> None:
-    """One line when a trial has ended."""
-    from pointset.reports.tuning import short_names
-
-    epochs = result.space.recipe.trainer.epochs
-    score = f"{metric_label(result.metric)} {number(trial.value)}"
-    match trial.state:
-        case "complete":
-            told = score
-        case "pruned":
-            told = f"pruned at epoch {trial.epochs} of {epochs}, {score}"
-        case _:
-            told = f"failed: {trial.error or 'for an unknown reason'}"
-    best = result.best[0] if result.best else None
-    is_best = best is not None and best.number == trial.number
-    ending = "best so far" if is_best else f"best {number(best.value)} (trial {best.number})" if best else "no best yet"
-    names = short_names(list(trial.values))
-    values = " ".join(f"{name}={value:.3g}" for name, value in zip(names, trial.values.values(), strict=True))
-    style = {"complete": "green" if is_best else None, "pruned": "dim"}.get(trial.state, "yellow")
-    say(f"trial {trial.number}: {told}; {ending}; {values}; {duration(trial.seconds)}", style=style)
-
-
-def finish(result: TuningResult, json_file: Path | None) -> None:
-    """The table of the best, the pictures, and where to look."""
-    from pointset.files import write_json
-
-    content = result.as_dict()
-    if json_file is not None:
-        write_json(json_file, content)
-    _print_best(result)
-    try:
-        from pointset.reports.tuning import write_tuning_report
-
-        report = write_tuning_report(content, result.folder)
-    except MissingExtraError as error:  # it costs the report, not the study
-        say(f"note: no report.html was written: {error}", style="yellow")
-        report = None
-    console = output_console()
-    if result.best:
-        console.print(f"train it: pointset train {result.folder / 'best.yaml'}", soft_wrap=True)
-    if report is not None:
-        console.print(f"report: {report}", soft_wrap=True)
-
-
-def _print_best(result: TuningResult) -> None:
-    from pointset.reports.tuning import short_names
-
-    console = output_console()
-    if result.best:
-        table = plain_table(console)
-        keys = list(result.space.ranges)
-        table.add_column("trial", justify="right")
-        for heading in (metric_label(result.metric), "best epoch", "parameters", *short_names(keys)):
-            table.add_column(printable(heading), justify="right")
-        for one in result.best:
-            values = [f"{one.values[key]:.3g}" for key in keys]
-            parameters = "–" if one.parameters is None else f"{one.parameters:,}"
-            table.add_row(str(one.number), number(one.value), str(one.best_epoch), parameters, *values)
-        console.print(table)
-    else:
-        say("No trial came to its end yet; the same command goes on.", style="yellow")
-    states = [f"{result.count(state)} {state}" for state in _STATES if result.count(state)]
-    console.print(f"{', '.join(states)}; by validation, the test part was never looked at")
-    if result.importance is None:
-        console.print("how much each hyperparameter mattered: needs at least 4 complete trials", style="dim")
-    else:
-        told = ", ".join(f"{key} {share:.0%}" for key, share in list(result.importance.items())[:4])
-        console.print(f"what mattered most: {told}")
-
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -141,26 +53,27 @@ EXAMPLES = """
   allow. A trial that is worse than the median of the others at the same epoch
   ends early.
 
-[bold]Going on, and many at once[/bold]
-  The same command goes on, up to --trials in all; started again in another
-  terminal it works on the same study. A killed trial is taken up again.
+[bold]Resuming, and many at once[/bold]
+  The same command resumes the study, up to --trials in all; started again in
+  another terminal it works on the same study. A killed trial is resumed, too.
 
-[bold]What comes out[/bold] in the folder
+[bold]The study's folder[/bold]
   best.yaml      the best recipe, for pointset train
   trials.csv     every trial;  tuning.json  the same for programs
   report.html    history.svg and importance.svg, all to look at
 """
+_STATES = ("complete", "pruned", "failed", "running", "waiting")
 
 
 def tune(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, a YAML file, or a run's folder.")],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Other values; such keys are not searched.")
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change; they are not searched.")
     ] = None,
     run_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The study's folder. By default runs/tune-RECIPE.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, metavar="N", help="How many there are to be in all.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, metavar="N", help="Trials in all, with those of earlier calls.")] = 20,
     ranges: Annotated[
         list[str] | None, typer.Option("--range", metavar="KEY=LOW:HIGH", help="Another range; may be repeated.")
     ] = None,
@@ -169,7 +82,7 @@ def tune(
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Short for trainer.epochs=N.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="After which no further trial begins.")
+        float | None, typer.Option(metavar="MINUTES", help="Begin no further trial after this time.")
     ] = None,
     storage: Annotated[
         str | None, typer.Option(metavar="URL", help="A database for many machines. By default a file in DIR.")
@@ -177,85 +90,56 @@ def tune(
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its name in the database. By default the recipe's.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the proposals.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the proposals.")] = 0,
     no_pruning: Annotated[bool, typer.Option("--no-pruning", help="Train every trial to its end.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the data lies.")] = None,
-    device: Annotated[Device, typer.Option(metavar="NAME", help="cpu, cuda or auto.")] = Device.AUTO,
+    data_dir: DataDirOption = None,
+    device: DeviceOption = Device.AUTO,
     progress: Annotated[
         Progress, typer.Option(metavar="MODE", help="Of each trial: bar, plain, quiet, or auto.")
     ] = Progress.AUTO,
-    json_file: JsonFile = None,
+    json_file: JsonFileOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be searched, and end.")] = False,
 ) -> None:
     """Search the hyperparameters of a recipe by validation, on one machine or many; the best comes out as YAML."""
-    with reported_errors("Interrupted; the same command goes on."):
-        check_outputs(json_file, None)
+    with reported_errors("Interrupted.", resume="Repeat the command to resume."):
+        check_outputs(json_file)
         chosen, fixed = _recipe(recipe, settings or [], fix or [], epochs)
-        pass
-        from pointset.tuning.ranges import search_space
-        from pointset.tuning.search import check_tune_extra
+        from pointset.tuning.ranges import read_range, search_space
 
-        other = _ranges(ranges or [])
+        other = dict(read_range(text) for text in ranges or [])
         space = search_space(chosen, other, fixed)
-        folder = run_dir if run_dir is not None else _folder(chosen.name)
+        folder = run_dir if run_dir is not None else Path("runs") / f"tune-{folder_name(chosen.name)}"
         if dry_run:
-            print_plan(space, folder, trials=trials, storage=storage, pruning=not no_pruning)
+            _print_plan(space, folder, trials=trials, storage=storage, pruning=not no_pruning)
             return
-        check_tune_extra()
-        for note in space.notes:
-            say(note, style="dim")
-        load_torch()
-        from pointset.errors import TrainingStopped
-        from pointset.tuning.search import tune as search
-
-        try:
-            result = search(
-                chosen,
-                folder,
-                trials=trials,
-                ranges=other,
-                fixed=fixed,
-                storage=storage,
-                study=study,
-                timeout=timeout,
-                seed=seed,
-                pruning=not no_pruning,
-                data_dir=data_dir,
-                device=device.value,
-                watch=_mode(progress),
-                on_trial=show_trial,
-            )
-        except TrainingStopped as stopped:
-            say(f"{stopped} The same command goes on.", style="yellow")
-            raise typer.Exit(INTERRUPTED) from None
-        finish(result, json_file)
+        result = _search(
+            space,
+            folder,
+            trials=trials,
+            ranges=other,
+            fixed=fixed,
+            storage=storage,
+            study=study,
+            timeout=timeout,
+            seed=seed,
+            pruning=not no_pruning,
+            data_dir=data_dir,
+            device=device.value,
+            watch=_mode(progress),
+        )
+        _finish(result, json_file)
 
 
 def _recipe(name: str, settings: list[str], fix: list[str], epochs: int | None) -> tuple[Recipe, list[str]]:
     """The recipe, and the keys that are not searched: those of ``--fix`` and those that the user has set."""
-    from pointset.runs.recipe_files import read_recipe
     from pointset.tuning.ranges import check_searchable
 
-    if "=" in name:
-        raise typer.BadParameter(f"got {name!r}; expected a recipe's name before settings", param_hint="RECIPE")
     settings = [*settings, *(one for one in fix if "=" in one)]
-    kept = [one.partition("=")[0].strip() for one in fix]
-    for key in kept:
+    fixed = [one.partition("=")[0].strip() for one in fix]
+    for key in fixed:
         check_searchable(key)
-    given = [*settings, *([] if epochs is None else [f"trainer.epochs={epochs}"])]
-    return read_recipe(name, given), list(dict.fromkeys([*kept, *(one.partition("=")[0].strip() for one in settings)]))
-
-
-def _folder(name: str) -> Path:
-    """runs/tune-NAME, always inside of runs; the same each time, so that the same command goes on."""
-    name = re.sub(r"[^\w-]+", "-", name).strip("-") or "recipe"
-    return Path("runs") / f"tune-{name}"
-
-
-def _ranges(texts: list[str]) -> dict[str, Range | str]:
-    from pointset.tuning.ranges import read_range
-
-    return dict(read_range(text) for text in texts)
+    recipe = named_recipe(name, [*settings, *([] if epochs is None else [f"trainer.epochs={epochs}"])])
+    return recipe, list(dict.fromkeys([*fixed, *(one.partition("=")[0].strip() for one in settings)]))
 
 
 def _mode(progress: Progress) -> str:
@@ -263,3 +147,103 @@ def _mode(progress: Progress) -> str:
     if progress is not Progress.AUTO:
         return progress.value
     return "bar" if sys.stderr.isatty() else "quiet"
+
+
+def _search(space: Space, folder: Path, **options: Any) -> TuningResult:
+    from pointset.tuning.search import check_tune_extra
+
+    check_tune_extra()
+    for note in space.notes:
+        say(note, style="dim")
+    load_torch()
+    from pointset.tuning.search import tune as search
+
+    return search(space.recipe, folder, on_trial=_show_trial, **options)
+
+
+# --- what is printed
+
+
+def _print_plan(space: Space, folder: Path, *, trials: int, storage: str | None, pruning: bool) -> None:
+    """The ranges, and what would be done."""
+    from pointset.tuning.ranges import value_at
+
+    console = output_console()
+    table = plain_table(console, "key", "from", "to", "", "recipe", numbers=("from", "to", "recipe"))
+    for key, one in space.ranges.items():
+        kind = "logarithmic" if one.log else f"steps of {one.step:g}" if one.step not in (None, 1) else ""
+        own = value_at(space.recipe, key)
+        table.add_row(key, f"{one.low:g}", f"{one.high:g}", kind, "–" if own is None else f"{own:g}")
+    console.print(table)
+    for note in space.notes:
+        console.print(note, style="dim")
+    ends = "bad ones end early" if pruning else "each to its end"
+    console.print(f"{counted(trials, 'trial')} of {counted(space.recipe.trainer.epochs, 'epoch')}, {ends}")
+    database = folder / "study.db" if storage is None else f"a database ({storage.partition(':')[0]})"
+    console.print(f"folder: {folder}; study: {database}", soft_wrap=True)
+
+
+def _show_trial(trial: TrialRecord, result: TuningResult) -> None:
+    """One line when a trial has ended."""
+    from pointset.reports.tuning import short_names
+
+    epochs = result.space.recipe.trainer.epochs
+    score = f"{metric_label(result.metric)} {number(trial.value)}"
+    match trial.state:
+        case "complete":
+            told = score
+        case "pruned":
+            told = f"pruned at epoch {trial.epochs} of {epochs}, {score}"
+        case _:
+            told = f"failed: {trial.error or 'for an unknown reason'}"
+    best = result.best[0] if result.best else None
+    is_best = best is not None and best.number == trial.number
+    ending = "best so far" if is_best else f"best {number(best.value)} (trial {best.number})" if best else "no best yet"
+    names = short_names(list(trial.values))
+    values = " ".join(f"{name}={value:.3g}" for name, value in zip(names, trial.values.values(), strict=True))
+    style = {"complete": "green" if is_best else None, "pruned": "dim"}.get(trial.state, "yellow")
+    say(f"trial {trial.number}: {told}; {ending}; {values}; {duration(trial.seconds)}", style=style)
+
+
+def _finish(result: TuningResult, json_file: Path | None) -> None:
+    """The table of the best, the pictures, and where to look."""
+    from pointset.files import write_json
+    from pointset.reports.tuning import write_tuning_report
+
+    content = result.as_dict()
+    if json_file is not None:
+        write_json(json_file, content)
+    _print_best(result)
+    report = None
+    with optional_report():
+        report = write_tuning_report(content, result.folder)
+    console = output_console()
+    if result.best:
+        console.print(f"train it: pointset train {result.folder / 'best.yaml'}", soft_wrap=True)
+    if report is not None:
+        console.print(f"report: {report}", soft_wrap=True)
+
+
+def _print_best(result: TuningResult) -> None:
+    from pointset.reports.tuning import short_names
+
+    console = output_console()
+    if result.best:
+        keys = list(result.space.ranges)
+        names = map(printable, short_names(keys))
+        headings = ("trial", metric_label(result.metric), "best epoch", "parameters", *names)
+        table = plain_table(console, *headings, numbers=headings)
+        for one in result.best:
+            values = [f"{one.values[key]:.3g}" for key in keys]
+            parameters = "–" if one.parameters is None else f"{one.parameters:,}"
+            table.add_row(str(one.number), number(one.value), str(one.best_epoch), parameters, *values)
+        console.print(table)
+    else:
+        say("No trial has come to its end yet; repeat the command to resume.", style="yellow")
+    states = [f"{result.count(state)} {state}" for state in _STATES if result.count(state)]
+    console.print(f"{', '.join(states)}; by validation, the test part was never looked at")
+    if result.importance is None:
+        console.print("how much each hyperparameter mattered: needs at least 4 complete trials", style="dim")
+    else:
+        told = ", ".join(f"{key} {share:.0%}" for key, share in list(result.importance.items())[:4])
+        console.print(f"what mattered most: {told}")
