@@ -20,9 +20,8 @@ from torch import Tensor, nn
 
 from pointset.datasets.benchmarks.brec import EdgeList, GraphPair, load_pairs
 from pointset.errors import FileFormatError, MemoryForecastError, SpecError
-from pointset.paper import brec as running
-from pointset.paper import families
-from pointset.paper.brec import INVARIANTS, PUBLISHED, compare_exactly, grouped, run, summarised, total
+from pointset.paper import brec, families
+from pointset.paper.brec import INVARIANTS, PUBLISHED, compare_exactly, grouped, run_pairs, summarised, total
 from pointset.paper.siamese import (
     COPIES,
     ROW,
@@ -203,37 +202,37 @@ class DiesWhenSent:
 
 class TestManyPairs:
     def test_processes_give_what_one_gives(self, tmp_path: Path) -> None:
-        one = run("3-wl", PAIRS, tmp_path / "one", workers=1)
-        two = run("3-wl", PAIRS, tmp_path / "two", workers=2)
+        one = run_pairs("3-wl", PAIRS, tmp_path / "one", workers=1)
+        two = run_pairs("3-wl", PAIRS, tmp_path / "two", workers=2)
         assert [replace(a, seconds=0.0) for a in one] == [replace(b, seconds=0.0) for b in two]
         assert [outcome.separated for outcome in one] == [True] * len(PAIRS)
 
     def test_what_is_finished_is_not_done_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = run("1-wl", PAIRS[:4], tmp_path, workers=1)
+        first = run_pairs("1-wl", PAIRS[:4], tmp_path, workers=1)
         done = []
 
         def listed(pair: GraphPair, name: str, seed: int) -> Outcome:
             done.append(pair.number)
             return compare_exactly(pair, name, seed)
 
-        monkeypatch.setattr(running, "compare_exactly", listed)
-        again = run("1-wl", PAIRS, tmp_path, workers=1)
+        monkeypatch.setattr(brec, "compare_exactly", listed)
+        again = run_pairs("1-wl", PAIRS, tmp_path, workers=1)
         assert again[:4] == first
         assert sorted(done) == [4, 5]
 
     def test_half_a_line_is_forgotten(self, tmp_path: Path) -> None:
-        whole = run("1-wl", PAIRS, tmp_path, workers=1)
+        whole = run_pairs("1-wl", PAIRS, tmp_path, workers=1)
         file = tmp_path / "1-wl.jsonl"
         text = file.read_text()
         file.write_text(text[:-30])
-        again = run("1-wl", PAIRS, tmp_path, workers=1)
+        again = run_pairs("1-wl", PAIRS, tmp_path, workers=1)
         assert [replace(a, seconds=0.0) for a in again] == [replace(b, seconds=0.0) for b in whole]
         assert len(file.read_text().splitlines()) == len(text.splitlines())
 
     def test_other_settings_are_refused(self, tmp_path: Path) -> None:
-        run("gin", PAIRS[:1], tmp_path, QUICK, workers=1)
+        run_pairs("gin", PAIRS[:1], tmp_path, QUICK, workers=1)
         with pytest.raises(SpecError, match=r"made with channels=8; give the same settings .* another --out"):
-            run("gin", PAIRS[:1], tmp_path, replace(QUICK, channels=4), workers=1)
+            run_pairs("gin", PAIRS[:1], tmp_path, replace(QUICK, channels=4), workers=1)
 
     @pytest.mark.parametrize(
         "content",
@@ -249,25 +248,25 @@ class TestManyPairs:
     def test_a_damaged_file_is_named(self, content: bytes, tmp_path: Path) -> None:
         (tmp_path / "gin.jsonl").write_bytes(content)
         with pytest.raises(FileFormatError, match=r"gin\.jsonl is damaged"):
-            run("gin", PAIRS[:1], tmp_path, QUICK, workers=1)
+            run_pairs("gin", PAIRS[:1], tmp_path, QUICK, workers=1)
 
     def test_an_unknown_model_is_named_before_the_work(self, tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=r"'3wl'.*did you mean '3-wl'"):
-            run("3wl", PAIRS, tmp_path)
+            run_pairs("3wl", PAIRS, tmp_path)
         assert list(tmp_path.iterdir()) == []
 
     def test_a_process_that_dies_is_told_and_nothing_is_lost(self, tmp_path: Path) -> None:
         deadly = GraphPair(9, "Basic", (3, DiesWhenSent()), (3, DiesWhenSent()))  # type: ignore[arg-type]
-        run("1-wl", PAIRS[:1], tmp_path, workers=1)
+        run_pairs("1-wl", PAIRS[:1], tmp_path, workers=1)
         with pytest.raises(MemoryForecastError, match=r"ended before its time .* what is finished is kept"):
-            run("1-wl", [*PAIRS[:1], deadly, deadly._replace(number=10)], tmp_path, workers=2)
-        assert [one.pair for one in run("1-wl", PAIRS[:1], tmp_path, workers=1)] == [0]
+            run_pairs("1-wl", [*PAIRS[:1], deadly, deadly._replace(number=10)], tmp_path, workers=2)
+        assert [one.pair for one in run_pairs("1-wl", PAIRS[:1], tmp_path, workers=1)] == [0]
 
     def test_killed_and_taken_up_again(self, tmp_path: Path) -> None:
         code = (
             "from tests.test_brec import PAIRS, QUICK\nfrom pathlib import Path\n"
-            "from pointset.paper.brec import run\n"
-            f"run('pst', PAIRS, Path({str(tmp_path)!r}), QUICK, workers=1)"
+            "from pointset.paper.brec import run_pairs\n"
+            f"run_pairs('pst', PAIRS, Path({str(tmp_path)!r}), QUICK, workers=1)"
         )
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         process = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[1])
@@ -279,8 +278,8 @@ class TestManyPairs:
         process.wait()
         kept = len(file.read_text().splitlines()) - 1
         assert kept >= 2
-        resumed = run("pst", PAIRS, tmp_path, QUICK, workers=1)
-        unbroken = run("pst", PAIRS, tmp_path / "unbroken", QUICK, workers=1)
+        resumed = run_pairs("pst", PAIRS, tmp_path, QUICK, workers=1)
+        unbroken = run_pairs("pst", PAIRS, tmp_path / "unbroken", QUICK, workers=1)
         assert [one.t_squared for one in resumed] == [one.t_squared for one in unbroken]
 
 

@@ -25,7 +25,7 @@ from pointset.datasets.loading import benchmark_named
 from pointset.datasets.table import GraphTable
 from pointset.errors import MissingDataError, SpecError
 from pointset.paper.trained_counting import bare, count_errors, count_fresh, counting_families, mixed_graphs
-from pointset.paper.trained_distances import CLASSES, joined, measure_distances, pair_features, probe, truths_of
+from pointset.paper.trained_distances import CLASSES, concatenated, measure_distances, pair_features, probe, truths_of
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.prediction.evaluation import evaluate
 from pointset.prediction.predictor import Predictor, load
@@ -229,7 +229,7 @@ class TestDistances:
         graphs = [read_graph(graph)[0] for graph in mixed_graphs(16, 1)]
         generator = np.random.default_rng(0)
         each = [truths_of(graph, generator) for graph in graphs]
-        fit, test = joined(each[:8]), joined(each[8:])
+        fit, test = concatenated(each[:8]), concatenated(each[8:])
         told, noise = [], []
         for part in (fit, test):
             known = torch.stack([part.path.double(), part.resistance.nan_to_num(0.0)], dim=1)

@@ -205,7 +205,7 @@ def brec(
     with reported_errors("Interrupted; what is finished is kept.", resume="Repeat the command to resume."):
         check_outputs(json_file, picture)
         load_torch()
-        from pointset.paper.brec import check_names, run, summarised
+        from pointset.paper.brec import check_names, run_pairs, summarised
         from pointset.paper.siamese import Settings
         from pointset.reports.pictures import draw_brec
 
@@ -216,7 +216,7 @@ def brec(
         outcomes = {}
         for name in names:
             say(f"{name} on {counted(len(pairs), 'pair')}; outcomes go to {out / name}.jsonl", style="dim")
-            outcomes[name] = run(name, pairs, out, settings, workers=workers)
+            outcomes[name] = run_pairs(name, pairs, out, settings, workers=workers)
         summaries = {name: summarised(found) for name, found in outcomes.items()}
         _print_pairs(outcomes, summaries)
         write_outputs(summaries, json_file, picture, draw_brec)

@@ -1,4 +1,8 @@
-"""All pairs for one model, over several processes, each outcome kept as soon as it is there (:func:`run`)."""
+"""BREC: which of 400 hard pairs of graphs a model, or an exact invariant, distinguishes (:func:`run_pairs`).
+
+Pairs are spread over several processes; each outcome is on disk as soon as it is there, so that a run that was stopped
+resumes. :func:`summarised` and :func:`grouped` count outcomes by category, beside published numbers.
+"""
 
 from __future__ import annotations
 
@@ -20,135 +24,47 @@ from pointset.datasets.benchmarks.brec import CATEGORIES, EdgeList, GraphPair
 from pointset.errors import FileFormatError, MemoryForecastError, SpecError, did_you_mean
 from pointset.files import try_lock
 from pointset.machine import cores
-from pointset.paper.point_refinement import refine_points
+from pointset.paper.point_refinement import PointRefinement, refine_points
 from pointset.paper.processes import worker_processes
-from pointset.paper.refinement import refine_nodes, refine_pairs, same_when_marked
+from pointset.paper.refinement import Refinement, refine_nodes, refine_pairs, same_when_marked
 from pointset.paper.siamese import Outcome, Settings, compare, contestant_named, trained_names
 from pointset.progress import progress_bar
-
-# Outcomes on disk: one line of JSON for each pair, so that a run that was stopped goes on where it was.
-
-
-class Records:
-    """The file of one model: first a line with its settings, then a line for each pair as it is finished.
-
-    Used in a ``with`` block, in which no other process can write to it.
-
-    Args:
-        path: of the file; made where there is none.
-        settings: what the outcomes depend on.
-
-    Raises:
-        SpecError: the file was made with other settings, or another process is writing to it.
-        FileFormatError: it is damaged.
-    """
-
-    def __init__(self, path: Path, settings: Mapping[str, Any]):
-        self.path = path
-        self.outcomes: dict[int, Outcome] = {}
-        self._file: IO[str] = path.open("a+", encoding="utf-8")
-        try:
-            if not try_lock(self._file):
-                raise SpecError(f"{path} is being written by another process; wait for it, or choose another --out")
-            self._read(json.loads(json.dumps(dict(settings))))
-        except BaseException:
-            self._file.close()
-            raise
-
-    def __enter__(self) -> Records:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def add(self, outcome: Outcome) -> None:
-        """Keep an outcome; after a return it is on disk."""
-        self.outcomes[outcome.pair] = outcome
-        self._append(outcome.as_dict())
-
-    def _append(self, content: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(content, allow_nan=False) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def _read(self, settings: Mapping[str, Any]) -> None:
-        self._file.seek(0)
-        try:
-            text = self._file.read()
-        except ValueError as error:  # no UTF-8
-            raise self._damaged(error) from None
-        whole = text[: text.rfind("\n") + 1]  # a process that was killed may have left half a line
-        if len(whole) < len(text):
-            self._file.truncate(len(whole.encode()))
-        lines = whole.splitlines()
-        if not lines:
-            self._append(settings)
-            return
-        try:
-            known, *outcomes = (json.loads(line) for line in lines)
-            known = dict(known)
-            self.outcomes = {one["pair"]: Outcome.from_dict(one) for one in outcomes}
-        except (ValueError, TypeError, KeyError) as error:
-            raise self._damaged(error) from None
-        if known != settings:
-            changed = [f"{key}={known.get(key)!r}" for key in settings if known.get(key) != settings[key]]
-            raise SpecError(
-                f"{self.path} was made with {', '.join(changed) or 'other settings'}; give the same settings to go on, "
-                "or choose another --out"
-            )
-
-    def _damaged(self, error: Exception) -> FileFormatError:
-        return FileFormatError(f"{self.path} is damaged ({error}); delete it, or choose another --out")
-
-
-# Pairs told apart without training: by refinement of colours, run to its end (:data:`INVARIANTS`).
-
 
 Test = Callable[[Sequence[EdgeList]], list[bool]]  # whether each graph after the first is taken for it
 
 
-def _nodes(graphs: Sequence[EdgeList]) -> list[bool]:
-    return _same_as_first(refine_nodes(graphs), len(graphs))
+def _by(refine: Callable[..., Refinement | PointRefinement], *layers: int, **settings: str) -> Test:
+    """By a refinement of colours, run to its end."""
+
+    def same_as_first(graphs: Sequence[EdgeList]) -> list[bool]:
+        refinement = refine(graphs, *layers, **settings)
+        return [refinement.same(0, other) for other in range(1, len(graphs))]
+
+    return same_as_first
 
 
-def _pairs(graphs: Sequence[EdgeList]) -> list[bool]:
-    return _same_as_first(refine_pairs(graphs), len(graphs))
-
-
-def _inner_products(graphs: Sequence[EdgeList]) -> list[bool]:
-    return _same_as_first(refine_points(graphs, 1, matrix="laplacian"), len(graphs))
-
-
-def _points(graphs: Sequence[EdgeList]) -> list[bool]:
-    return _same_as_first(refine_points(graphs, matrix="laplacian"), len(graphs))
-
-
-def _marked(graphs: Sequence[EdgeList]) -> list[bool]:
-    """What is told apart without a mark is told apart with one, so these long computations are left out."""
-    same = _pairs(graphs)
+def _by_marked_pairs(graphs: Sequence[EdgeList]) -> list[bool]:
+    """What is distinguished without a mark is distinguished with one, so these long computations are left out."""
+    same = _by(refine_pairs)(graphs)
     return same_when_marked(graphs, rounds=4) if same[0] else same
-
-
-def _same_as_first(refinement: Any, count: int) -> list[bool]:
-    return [refinement.same(0, other) for other in range(1, count)]
 
 
 INVARIANTS: Mapping[str, tuple[str, Test]] = MappingProxyType(
     {
-        "1-wl": ("colours of nodes, the bound of message passing", _nodes),
+        "1-wl": ("colours of nodes, the bound of message passing", _by(refine_nodes)),
         "inner-products": (
             "inner products of points, f(L)_ij: one layer of PST, any weights",
-            _inner_products,
+            _by(refine_points, 1, matrix="laplacian"),
         ),
-        "points": ("what PST of any depth can see, any weights", _points),
-        "3-wl": ("colours of pairs (2-FWL)", _pairs),
-        "marked-3-wl": ("four rounds of it with one node marked, each in turn", _marked),
+        "points": ("what PST of any depth can see, any weights", _by(refine_points, matrix="laplacian")),
+        "3-wl": ("colours of pairs (2-FWL)", _by(refine_pairs)),
+        "marked-3-wl": ("four rounds of it with one node marked, each in turn", _by_marked_pairs),
     }
 )
 
 
 def compare_exactly(pair: GraphPair, name: str, seed: int = 0) -> Outcome:
-    """Whether an invariant tells a pair apart, and whether it takes the first graph for its relabelled copy."""
+    """Whether an invariant distinguishes a pair, and whether it takes the first graph for its relabelled copy."""
     start = time.perf_counter()
     nodes, edges = pair.first
     order = np.random.default_rng([seed, pair.number]).permutation(nodes)
@@ -179,7 +95,7 @@ def check_names(names: Sequence[str]) -> None:
             raise SpecError(f"got the model {name!r}; expected one of {', '.join(known)}{did_you_mean(name, known)}")
 
 
-def run(
+def run_pairs(
     name: str,
     pairs: Sequence[GraphPair],
     folder: Path,
@@ -193,7 +109,7 @@ def run(
     Args:
         name: one of :func:`model_names`.
         pairs: of graphs.
-        folder: where outcomes are kept, in ``NAME.jsonl``.
+        folder: where outcomes go, into ``NAME.jsonl``.
         settings: of the training.
         workers: processes of one thread each; by default as many as there are cores.
         show: a progress bar; by default on a terminal.
@@ -207,16 +123,16 @@ def run(
     settings = settings or Settings()
     folder.mkdir(parents=True, exist_ok=True)
     depends_on = {"model": name, "seed": settings.seed} if name in INVARIANTS else {"model": name, **asdict(settings)}
-    with Records(folder / f"{name}.jsonl", depends_on) as records:
-        missing = [pair for pair in pairs if pair.number not in records.outcomes]
+    with OutcomeFile(folder / f"{name}.jsonl", depends_on) as file:
+        missing = [pair for pair in pairs if pair.number not in file.outcomes]
         # in random order, so that the time left is judged by small and large graphs alike
         order = np.random.default_rng(settings.seed).permutation(len(missing))
         with progress_bar(f"{name} on pairs", len(pairs), show=show) as advance:
             advance(len(pairs) - len(missing))
             for outcome in _outcomes(name, [missing[position] for position in order], settings, workers or cores()):
-                records.add(outcome)
+                file.add(outcome)
                 advance(1)
-        return [records.outcomes[pair.number] for pair in pairs]
+        return [file.outcomes[pair.number] for pair in pairs]
 
 
 def compare_pair(name: str, pair: GraphPair, settings: Settings) -> Outcome:
@@ -238,12 +154,81 @@ def _outcomes(name: str, pairs: Sequence[GraphPair], settings: Settings, workers
                 yield future.result()
     except BrokenProcessPool:
         raise MemoryForecastError(
-            f"one of {workers} processes on pairs ended before its time (out of memory?); what is finished is kept. Go "
-            "on by the same command, with fewer --workers if it happens again"
+            f"one of {workers} processes on pairs ended before its time (out of memory?); what is finished is kept. "
+            "Resume with the same command, with fewer --workers if it happens again"
         ) from None
 
 
-# Outcomes → a table by category, beside published numbers.
+class OutcomeFile:
+    """The outcomes of one model: first a line of JSON with its settings, then a line for each pair as it is finished.
+
+    Used in a ``with`` block, in which no other process can write to it.
+
+    Args:
+        path: of the file; made where there is none.
+        settings: what the outcomes depend on.
+
+    Raises:
+        SpecError: the file was made with other settings, or another process is writing to it.
+        FileFormatError: it is damaged.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]):
+        self.path = path
+        self.outcomes: dict[int, Outcome] = {}
+        self._file: IO[str] = path.open("a+", encoding="utf-8")
+        try:
+            if not try_lock(self._file):
+                raise SpecError(f"{path} is being written by another process; wait for it, or choose another --out")
+            self._read(json.loads(json.dumps(dict(settings))))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> OutcomeFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, outcome: Outcome) -> None:
+        """After a return it is on disk."""
+        self.outcomes[outcome.pair] = outcome
+        self._append(outcome.as_dict())
+
+    def _append(self, content: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(content, allow_nan=False) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _read(self, settings: Mapping[str, Any]) -> None:
+        self._file.seek(0)
+        try:
+            text = self._file.read()
+        except ValueError as error:  # not UTF-8
+            raise self._damaged(error) from None
+        whole = text[: text.rfind("\n") + 1]  # a process that was killed may have left half a line
+        if len(whole) < len(text):
+            self._file.truncate(len(whole.encode()))
+        lines = whole.splitlines()
+        if not lines:
+            self._append(settings)
+            return
+        try:
+            known, *outcomes = (json.loads(line) for line in lines)
+            known = dict(known)
+            self.outcomes = {one["pair"]: Outcome.from_dict(one) for one in outcomes}
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(error) from None
+        if known != settings:
+            changed = [f"{key}={known.get(key)!r}" for key in settings if known.get(key) != settings[key]]
+            raise SpecError(
+                f"{self.path} was made with {', '.join(changed) or 'other settings'}; give the same settings to resume "
+                "it, or choose another --out"
+            )
+
+    def _damaged(self, error: Exception) -> FileFormatError:
+        return FileFormatError(f"{self.path} is damaged ({error}); delete it, or choose another --out")
 
 
 Summary = dict[str, dict[str, int]]  # category → pairs, separated, unreliable
@@ -288,25 +273,23 @@ def summarised(outcomes: Iterable[Outcome]) -> Summary:
     summary: Summary = {}
     listed = list(outcomes)
     for category in CATEGORIES:
-        members = [one for one in listed if one.category == category]
-        if members:
+        found = [one for one in listed if one.category == category]
+        if found:
             summary[category] = {
-                "pairs": len(members),
-                "separated": sum(one.separated and not one.unreliable for one in members),
-                "unreliable": sum(one.unreliable for one in members),
+                "pairs": len(found),
+                "separated": sum(one.separated and not one.unreliable for one in found),
+                "unreliable": sum(one.unreliable for one in found),
             }
     return summary
 
 
 def grouped(summary: Summary) -> dict[str, tuple[int, int]]:
     """The published groups: name → (separated, pairs)."""
-    return {
-        group: (
-            sum(summary[one]["separated"] for one in members if one in summary),
-            sum(summary[one]["pairs"] for one in members if one in summary),
-        )
-        for group, members in _GROUPS.items()
-    }
+    groups = {}
+    for group, categories in _GROUPS.items():
+        counts = [summary[category] for category in categories if category in summary]
+        groups[group] = sum(one["separated"] for one in counts), sum(one["pairs"] for one in counts)
+    return groups
 
 
 def total(summary: Summary, key: str) -> int:

@@ -25,14 +25,17 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from pointset.arrays import Integers
 from pointset.errors import GraphError, SpecError
 from pointset.points.inputs import read_graph
 from pointset.points.same_graph import is_same_graph
 
-# Parameters of graph families, checked before networkx sees them.
+CSL_NODES = 41
+CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
+MOST_CFI_NODES = 20_000  # a node of degree d in the base becomes 2^(d−1) nodes
+MOST_NODES = 100  # of strongly_regular; the constructions themselves have no bound
 
 
 def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:
@@ -47,13 +50,6 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
     return number
 
 
-# Cycles and their kin: graphs that message passing cannot tell apart.
-
-
-CSL_NODES = 41
-CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
-
-
 def cycle(n: int) -> nx.Graph[int]:
     """One cycle C_n, n ≥ 3."""
     graph: nx.Graph[int] = nx.cycle_graph(whole_number(n, "n", 3))
@@ -61,7 +57,7 @@ def cycle(n: int) -> nx.Graph[int]:
 
 
 def two_cycles(length: int) -> nx.Graph[int]:
-    """Two separate cycles, which message passing cannot tell from one cycle of twice the length."""
+    """Two separate cycles, which message passing cannot distinguish from one cycle of twice the length."""
     one = cycle(whole_number(length, "length", 3))
     return nx.disjoint_union(one, one)
 
@@ -75,9 +71,6 @@ def circular_skip_links(nodes: int, skip: int) -> nx.Graph[int]:
 def csl_classes() -> list[nx.Graph[int]]:
     """The ten classes of the CSL benchmark: 41 nodes each, 4-regular, pairwise not isomorphic."""
     return [circular_skip_links(CSL_NODES, skip) for skip in CSL_SKIPS]
-
-
-# Regular graphs: hypercubes and random ones.
 
 
 def hypercube(dimension: int) -> nx.Graph[int]:
@@ -102,9 +95,6 @@ def random_regular(nodes: int, degree: int, seed: int) -> nx.Graph[int]:
     graph: nx.Graph[int] = nx.empty_graph(nodes)  # with the nodes in order
     graph.add_edges_from(sorted((min(edge), max(edge)) for edge in drawn.edges))
     return nx.complement(graph) if dense else graph
-
-
-# A graph with one node singled out.
 
 
 def marked(graph: Any, node: int) -> Data:
@@ -132,18 +122,13 @@ def marked(graph: Any, node: int) -> Data:
     return data
 
 
-# The pairs of Cai, Fürer and Immerman: k-FWL tells them apart only where the base graph's treewidth is at most k.
-
-
-MOST_CFI_NODES = 20_000  # a node of degree d in the base becomes 2^(d−1) nodes
-
-
 def cfi(base_graph: nx.Graph[Any], twisted: bool) -> nx.Graph[int]:
     """A graph made of a base graph; its twisted form is not isomorphic to it, but alike for weak tests.
 
     A node v of the base becomes the nodes (v, S), one for each set S of an even number of its edges. (u, S) and (v, T)
     are linked for an edge e = uv of the base if e is in both S and T or in neither; on one edge, the twisted one, if
     e is in just one of them. Which edge that is makes no difference. (The form without nodes for the base's edges.)
+    k-FWL distinguishes the pair only where the base's treewidth is at most k (Cai, Fürer and Immerman).
 
     Args:
         base_graph: connected, undirected, with an edge and without loops.
@@ -184,13 +169,11 @@ def _check(base: nx.Graph[Any]) -> None:
         )
 
 
-# Strongly regular graphs: v nodes of degree k, neighbours with λ common neighbours, others with μ.
-#
-# 2-FWL is stable on them at the start, and so takes all with the same parameters for one graph.
-
-
 class Parameters(NamedTuple):
-    """Of a strongly regular graph: v nodes with k neighbours each; λ shared by neighbours, μ by other pairs."""
+    """Of a strongly regular graph: v nodes with k neighbours each; λ shared by neighbours, μ by other pairs.
+
+    2-FWL is stable on such graphs at the start, and so takes all with the same parameters for one graph.
+    """
 
     v: int
     k: int
@@ -286,7 +269,7 @@ def latin_square(square: Iterable[Iterable[int]]) -> nx.Graph[int]:
     return _linked(range(n * n), ((u, v) for u, v in pairs if any(map(int.__eq__, cells[u], cells[v]))))
 
 
-def _checked_square(square: Iterable[Iterable[int]]) -> NDArray[np.int64]:
+def _checked_square(square: Iterable[Iterable[int]]) -> Integers:
     try:
         table = np.array([[operator.index(symbol) for symbol in row] for row in square], dtype=np.int64)
     except (TypeError, ValueError, OverflowError):
@@ -305,12 +288,6 @@ def _linked(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> nx.Graph[
 
 def _numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     return nx.convert_node_labels_to_integers(graph, ordering="sorted")
-
-
-# Paley graphs: strongly regular, and isomorphic to their complements.
-
-
-Element = tuple[int, int]  # a + b·√r of the field with p² elements; b = 0 in the field with p
 
 
 def paley(q: int) -> nx.Graph[int]:
@@ -337,8 +314,8 @@ def paley(q: int) -> nx.Graph[int]:
     return graph
 
 
-def _squared(element: Element, prime: int, non_residue: int) -> Element:
-    """(a + b·√r)² = a² + r·b² + 2ab·√r."""
+def _squared(element: tuple[int, int], prime: int, non_residue: int) -> tuple[int, int]:
+    """(a + b·√r)² = a² + r·b² + 2ab·√r in the field with p² elements; b = 0 in the field with p."""
     a, b = element
     return (a * a + non_residue * b * b) % prime, 2 * a * b % prime
 
@@ -346,11 +323,6 @@ def _squared(element: Element, prime: int, non_residue: int) -> Element:
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
 
-
-# Strongly regular graphs by their parameters, from the constructions known here (:func:`strongly_regular`).
-
-
-MOST_NODES = 100  # of the catalogue; the constructions themselves know no bound
 
 _SPORADIC: dict[int, tuple[Callable[[], nx.Graph[int]], ...]] = {
     10: (petersen,),
@@ -432,9 +404,6 @@ def _factorisations(number: int, least: int = 2) -> Iterator[tuple[int, ...]]:
                 yield (factor, *rest)
 
 
-# The families by name, so that they can be listed.
-
-
 @dataclass(frozen=True)
 class Family:
     """A family of graphs."""
@@ -445,7 +414,7 @@ class Family:
 
 
 def _family(make: Callable[..., Any]) -> Family:
-    """Described by the function's own words."""
+    """Described by the first line of the function's docstring."""
     parameters = ", ".join(inspect.signature(make).parameters)
     return Family(f"{make.__name__}({parameters})", (inspect.getdoc(make) or "").split("\n")[0], make)
 

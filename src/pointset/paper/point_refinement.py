@@ -1,4 +1,4 @@
-"""What a Point Set Transformer of the paper can tell apart at most, whatever its weights: pairs and points.
+"""What a Point Set Transformer of the paper can distinguish at most, whatever its weights: pairs and points.
 
 A layer, with Z the matrix that is decomposed, s_i the scalars and v_i the vectors of point i (Section 4, and the proof
 of Theorem 5.4 in the appendix), any function for each MLP and any number of channels:
@@ -36,8 +36,8 @@ from pointset.paper.refinement import (
     DRAWS,
     PRIME,
     Colours,
-    Numbers,
     Refinement,
+    Residues,
     coloured_graphs,
     num_classes,
     of_first,
@@ -51,91 +51,9 @@ from pointset.points.inputs import read_graphs
 from pointset.points.matrices import matrix_named
 from pointset.points.solve import adjacency_matrix
 
-# The vectors of :func:`~pointset.paper.point_refinement.refine_points` for one choice of random numbers, mod p.
-#
-# Graphs of one size are stacked, (B, n, n); a list has an entry for each size.
-
-
-_LARGEST_WEIGHT = 2**40  # beyond, sums of weights could pass 2⁵³
-
-
-def decomposed(graphs: Sequence[Graph], matrix: str, positions: Sequence[int]) -> Numbers:
-    """Z of graphs of one size, (B, n, n); ``positions`` are their names in messages."""
-    for graph, position in zip(graphs, positions, strict=True):
-        weights = np.zeros(0) if graph.weights is None else graph.weights
-        if (weights != np.round(weights)).any() or (np.abs(weights) > _LARGEST_WEIGHT).any():
-            raise MatrixError(
-                f"graph {position} has weights that are not whole numbers up to 2^40; colours are compared exactly. "
-                "Round the weights, or give them as edge features"
-            )
-    adjacency = np.stack([adjacency_matrix(graph).toarray() for graph in graphs])
-    return np.asarray(matrix_named(matrix).dense(torch.from_numpy(adjacency)).numpy() % PRIME)
-
-
-@dataclass(frozen=True, eq=False)
-class Vectors:
-    """F, B and B'."""
-
-    functions: list[Numbers]
-    left: list[Numbers]
-    right: list[Numbers]
-
-    @classmethod
-    def first(cls, matrices: list[Numbers], edges: Colours | None, generator: np.random.Generator) -> Vectors:
-        """F of the matrices Z by squaring, and B = B' = I, or I + E where edges have features."""
-        largest = max((Z.shape[-1] for Z in matrices), default=1)
-        factors = generator.integers(PRIME, size=max(largest - 1, 1).bit_length())
-        functions = []
-        for Z in matrices:
-            F = power = Z
-            for t in factors:
-                F = remainder(F + t * product(F, power))
-                power = product(power, power)
-            functions.append(F)
-        identities = [np.broadcast_to(np.eye(Z.shape[-1]), Z.shape) for Z in matrices]
-        if edges is None:
-            return cls(functions, identities, identities)
-        left, right = (_with_edges(identities, edges, generator) for _ in range(2))
-        return cls(functions, left, right)
-
-    def inner_products(self) -> Colours:
-        """B F B'ᵀ."""
-        return [
-            product(product(B, F), C.mT).astype(np.int64)
-            for B, F, C in zip(self.left, self.functions, self.right, strict=True)
-        ]
-
-    def traces(self) -> Colours:
-        """Σ_s t_s tr Zˢ, (B, 1, 1): the sums of powers of the eigenvalues."""
-        traces = [np.trace(F, axis1=-2, axis2=-1)[:, None, None] % PRIME for F in self.functions]
-        return [trace.astype(np.int64) for trace in traces]
-
-    def updated(self, pairs: Colours, gates: Colours, generator: np.random.Generator) -> Vectors:
-        """After a layer with any numbers for the colours of its attention and gates."""
-        left, right = (_updated(vectors, pairs, gates, generator) for vectors in (self.left, self.right))
-        return Vectors(self.functions, left, right)
-
-
-def _with_edges(identities: list[Numbers], edges: Colours, generator: np.random.Generator) -> list[Numbers]:
-    table = generator.integers(PRIME, size=num_classes(edges)).astype(np.float64)
-    table[:1] = 0.0  # no edge
-    return [one + table[edge] for one, edge in zip(identities, edges, strict=True)]
-
-
-def _updated(vectors: list[Numbers], pairs: Colours, gates: Colours, generator: np.random.Generator) -> list[Numbers]:
-    """(ρ[gate] I + Y[pair] diag(g[gate])) B."""
-    keep, scale = generator.integers(PRIME, size=(2, num_classes(gates)))
-    attention = generator.integers(PRIME, size=num_classes(pairs))
-    after = []
-    for B, pair, gate in zip(vectors, pairs, gates, strict=True):
-        factor = attention[pair] * scale[gate][..., None, :]
-        np.einsum("...ii->...i", factor)[:] += keep[gate]
-        after.append(product((factor % PRIME).astype(np.float64), B))
-    return after
-
-
 _SEED = 0x9057
 _WHOLE_NUMBERS = ("adjacency", "laplacian", "augmented")
+_LARGEST_WEIGHT = 2**40  # beyond, sums of weights could pass 2⁵³
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,20 +160,20 @@ def _start(graphs: Sequence[Any], matrix: str) -> _State:
     sizes: dict[int, list[int]] = {}
     for position, graph in enumerate(labelled):
         sizes.setdefault(graph.num_nodes, []).append(position)
-    members = list(sizes.values())
+    stacks = list(sizes.values())
     every = list(read)
-    matrices = [decomposed([every[at] for at in stack], matrix, stack) for stack in members]
+    matrices = [decomposed([every[at] for at in stack], matrix, stack) for stack in stacks]
     edges = None
     if any(graph.features.edge_attr is not None for graph in every):
-        edges = [np.stack([labelled[at].edge_table() for at in stack]) for stack in members]
+        edges = [np.stack([labelled[at].edge_table() for at in stack]) for stack in stacks]
     draws = [Vectors.first(matrices, edges, generator) for _ in range(DRAWS)]
     spectra: Colours = [np.full((len(stack), 1, 1), size) for size, stack in sizes.items()]
     for draw in draws:
         spectra = split(spectra, draw.traces())
     return _State(
-        positions=[at for stack in members for at in stack],
+        positions=[at for stack in stacks for at in stack],
         pairs=[np.zeros(one.shape, dtype=np.int64) for one in matrices],
-        nodes=[np.stack([labelled[at].node_class for at in stack]) for stack in members],
+        nodes=[np.stack([labelled[at].node_class for at in stack]) for stack in stacks],
         spectra=[one + 1 for one in spectra],
         draws=draws,
         generator=generator,
@@ -272,3 +190,78 @@ def _neighbourhoods(pairs: Colours, mixed: Colours) -> Colours:
         numbers.append(inverse.reshape(one.shape[:-1]).astype(np.int64) + first)
         first += len(found)
     return numbers
+
+
+def decomposed(graphs: Sequence[Graph], matrix: str, positions: Sequence[int]) -> Residues:
+    """Z of graphs of one size, (B, n, n); ``positions`` are their names in messages."""
+    for graph, position in zip(graphs, positions, strict=True):
+        weights = np.zeros(0) if graph.weights is None else graph.weights
+        if (weights != np.round(weights)).any() or (np.abs(weights) > _LARGEST_WEIGHT).any():
+            raise MatrixError(
+                f"graph {position} has weights that are not whole numbers up to 2^40; colours are compared exactly. "
+                "Round the weights, or give them as edge features"
+            )
+    adjacency = np.stack([adjacency_matrix(graph).toarray() for graph in graphs])
+    return np.asarray(matrix_named(matrix).dense(torch.from_numpy(adjacency)).numpy() % PRIME)
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """F, B and B' for one choice of random numbers, mod p; an entry (B, n, n) for the graphs of each size, stacked."""
+
+    functions: list[Residues]
+    left: list[Residues]
+    right: list[Residues]
+
+    @classmethod
+    def first(cls, matrices: list[Residues], edges: Colours | None, generator: np.random.Generator) -> Vectors:
+        """F of the matrices Z by squaring, and B = B' = I, or I + E where edges have features."""
+        largest = max((Z.shape[-1] for Z in matrices), default=1)
+        factors = generator.integers(PRIME, size=max(largest - 1, 1).bit_length())
+        functions = []
+        for Z in matrices:
+            F = power = Z
+            for t in factors:
+                F = remainder(F + t * product(F, power))
+                power = product(power, power)
+            functions.append(F)
+        identities = [np.broadcast_to(np.eye(Z.shape[-1]), Z.shape) for Z in matrices]
+        if edges is None:
+            return cls(functions, identities, identities)
+        left, right = (_with_edges(identities, edges, generator) for _ in range(2))
+        return cls(functions, left, right)
+
+    def inner_products(self) -> Colours:
+        """B F B'ᵀ."""
+        return [
+            product(product(B, F), C.mT).astype(np.int64)
+            for B, F, C in zip(self.left, self.functions, self.right, strict=True)
+        ]
+
+    def traces(self) -> Colours:
+        """Σ_s t_s tr Zˢ, (B, 1, 1): the sums of powers of the eigenvalues."""
+        traces = [np.trace(F, axis1=-2, axis2=-1)[:, None, None] % PRIME for F in self.functions]
+        return [trace.astype(np.int64) for trace in traces]
+
+    def updated(self, pairs: Colours, gates: Colours, generator: np.random.Generator) -> Vectors:
+        """After a layer with any numbers for the colours of its attention and gates."""
+        left, right = (_updated(vectors, pairs, gates, generator) for vectors in (self.left, self.right))
+        return Vectors(self.functions, left, right)
+
+
+def _with_edges(identities: list[Residues], edges: Colours, generator: np.random.Generator) -> list[Residues]:
+    table = generator.integers(PRIME, size=num_classes(edges)).astype(np.float64)
+    table[:1] = 0.0  # no edge
+    return [one + table[edge] for one, edge in zip(identities, edges, strict=True)]
+
+
+def _updated(vectors: list[Residues], pairs: Colours, gates: Colours, generator: np.random.Generator) -> list[Residues]:
+    """(ρ[gate] I + Y[pair] diag(g[gate])) B."""
+    keep, scale = generator.integers(PRIME, size=(2, num_classes(gates)))
+    attention = generator.integers(PRIME, size=num_classes(pairs))
+    after = []
+    for B, pair, gate in zip(vectors, pairs, gates, strict=True):
+        factor = attention[pair] * scale[gate][..., None, :]
+        np.einsum("...ii->...i", factor)[:] += keep[gate]
+        after.append(product((factor % PRIME).astype(np.float64), B))
+    return after

@@ -1,4 +1,9 @@
-"""What every refinement has in common: reading graphs, numbering colours, going round until no class splits."""
+"""Refinement of colours, exact: 1-WL (:func:`refine_nodes`), 2-FWL (:func:`refine_pairs`), k-WL and k-FWL
+(:func:`refine_tuples`), and 2-FWL on graphs with a node marked (:func:`same_when_marked`).
+
+Graphs are refined together, round after round until no class splits; two are the same to a test where their colours
+occur equally often.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +14,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
+from pointset.arrays import Floats, Integers
 from pointset.datasets.splits.leaks import LabelledGraph, labelled_graphs
 from pointset.errors import GraphError
 from pointset.machine import check_fits
 from pointset.paper.families import marked, whole_number
 from pointset.points.inputs import read_graph, read_graphs
 
-Colours = list[NDArray[np.int64]]  # an array for each graph
+Colours = list[Integers]  # an array for each graph
 Step = Callable[[Colours], Colours]  # one round; it may split classes, never join them
+Residues = Floats  # whole numbers 0 … p − 1, of which products mod p are exact and done by BLAS
+
+PRIME = 2**22 - 3
+DRAWS = 5  # independent fingerprints of everything that is compared
+_EXACT = 512  # terms of a sum: 2²² · 2²² · 2⁹ = 2⁵³, up to which float64 holds every whole number
+_SEED = 0x2F31
 
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Colours of graphs that were refined together. Numbers of different calls cannot be compared."""
+    """Colours of graphs that were refined together. Residues of different calls cannot be compared."""
 
     colours: Colours  # (n,) of nodes, (n, n) of pairs, (n,)*k of tuples; equal numbers are equal colours in all graphs
     rounds: int  # rounds made
@@ -37,84 +47,15 @@ class Refinement:
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
     def same(self, graph: int, other: int) -> bool:
-        """Whether the refinement cannot tell two graphs apart: their histograms are equal."""
+        """Whether the refinement cannot distinguish two graphs: their histograms are equal."""
         return self.histogram(graph) == self.histogram(other)
-
-
-def coloured_graphs(graphs: Sequence[Any]) -> list[LabelledGraph]:
-    """Graphs of any kind, with numbers that are equal where features (of edges: and weights) are equal."""
-    read = read_graphs(graphs)
-    if not len(read):
-        return []
-    every = list(read)
-    _check_alike([graph.features.x for graph in every if graph.num_nodes], "x")
-    _check_alike([graph.features.edge_attr for graph in every if graph.edges.shape[1]], "edge_attr")
-    return labelled_graphs(every)
-
-
-def _check_alike(tensors: list[Tensor | None], name: str) -> None:
-    """Features of different shape would have no common numbers."""
-    shapes = [None if tensor is None else tuple(tensor.shape[1:]) for tensor in tensors]
-    if different := [shape for shape in shapes if shape != shapes[0]]:
-        raise GraphError(
-            f"graphs to be refined together have {name} of shapes {shapes[0]} and {different[0]} for each row; "
-            "expected one shape for all. Drop the features, or give them to all graphs"
-        )
-
-
-def refine(start: Colours, step: Step, rounds: int | None) -> Refinement:
-    """Exactly ``rounds`` rounds; with None, until no class splits."""
-    rounds = None if rounds is None else whole_number(rounds, "rounds", 0)
-    colours, made = start, 0
-    while True:
-        after = step(colours)
-        if num_classes(after) == num_classes(colours):  # further rounds would only rename
-            return Refinement(colours, made if rounds is None else rounds, stable=True)
-        if made == rounds:
-            return Refinement(colours, made, stable=False)
-        colours, made = after, made + 1
-
-
-def num_classes(colours: Colours) -> int:
-    """Number of different colours in all graphs, which are numbered from 0 without gaps."""
-    return int(flat(colours).max(initial=-1)) + 1
-
-
-def flat(colours: Colours) -> NDArray[np.int64]:
-    """All colours of all graphs in a row."""
-    return np.concatenate([one.ravel() for one in colours]) if colours else np.zeros(0, dtype=np.int64)
-
-
-def like(numbers: NDArray[np.int64], colours: Colours) -> Colours:
-    """The inverse of :func:`flat`: cut and shaped as ``colours``."""
-    parts = np.split(numbers, np.cumsum([one.size for one in colours])[:-1]) if colours else []
-    return [part.reshape(one.shape) for part, one in zip(parts, colours, strict=True)]
-
-
-def split(colours: Colours, by: Colours) -> Colours:
-    """New numbers 0…C−1 for the pairs (colour, by), ordered first by colour; ``by`` holds numbers from 0."""
-    second = flat(by)
-    keys = flat(colours) * (int(second.max(initial=0)) + 1) + second
-    return like(np.unique(keys, return_inverse=True)[1].astype(np.int64), colours)
-
-
-def of_first(nodes: Colours) -> Colours:
-    """Colours (…, n) of nodes as colours (…, n, n) of pairs i, j: that of i."""
-    return [np.broadcast_to(one[..., :, None], (*one.shape, one.shape[-1])) for one in nodes]
-
-
-def of_second(nodes: Colours) -> Colours:
-    """The same for that of j."""
-    return [np.broadcast_to(one[..., None, :], (*one.shape, one.shape[-1])) for one in nodes]
-
-
-# 1-WL, "colour refinement": the most that message passing can tell apart.
 
 
 def refine_nodes(graphs: Sequence[Any], rounds: int | None = None) -> Refinement:
     """1-WL: h_i ← (h_i, {{(e_ij, h_j) : j a neighbour of i}}), started from the node features x_i.
 
-    e_ij is the edge's features and weight. Colours are numbers of sorted tuples: exact, no hash.
+    The most that message passing can distinguish. e_ij is the edge's features and weight. Colours are numbers of sorted
+    tuples: exact, no hash.
 
     Args:
         graphs: anything :func:`pointset.to_points` takes; features of all graphs must have one shape.
@@ -148,58 +89,24 @@ def _neighbours(graph: LabelledGraph) -> list[list[tuple[int, int]]]:
 
 
 def _numbered(keys: list[list[tuple[Any, ...]]]) -> Colours:
-    """Numbers 0…C−1 in the order of the keys, equal for equal keys in all graphs."""
+    """Residues 0…C−1 in the order of the keys, equal for equal keys in all graphs."""
     number = {key: position for position, key in enumerate(sorted({key for graph in keys for key in graph}))}
     return [np.array([number[key] for key in graph], dtype=np.int64) for graph in keys]
 
 
-# Products of matrices modulo a prime, exact and by BLAS: what fingerprints are made of (:func:`product`).
-
-
-Numbers = NDArray[np.float64]  # whole numbers 0 … p − 1
-
-PRIME = 2**22 - 3
-DRAWS = 5  # independent fingerprints of everything that is compared
-_EXACT = 512  # terms of a sum: 2²² · 2²² · 2⁹ = 2⁵³, up to which float64 holds every whole number
-
-
-def product(left: Numbers, right: Numbers) -> Numbers:
-    """Left · right mod p, (…, n, n)."""
-    total = np.zeros(left.shape)
-    for begin in range(0, left.shape[-1], _EXACT):
-        terms = slice(begin, begin + _EXACT)
-        total += remainder(left[..., :, terms] @ right[..., terms, :])
-    return remainder(total)
-
-
-def remainder(numbers: Numbers) -> Numbers:
-    """Numbers mod p for 0 ≤ numbers < 2⁵³; np.fmod is a hundred times slower. The quotient may be off by one."""
-    rest: Numbers = numbers - PRIME * np.floor(numbers / PRIME)
-    rest += PRIME * (rest < 0)
-    rest -= PRIME * (rest >= PRIME)
-    return rest
-
-
-# 2-FWL, the "folklore" test on pairs of nodes: as strong as 3-WL, the bound of PST's kin.
-#
-# The multiset {{(h_ik, h_kj)}} is compared by its fingerprint
-#
-#     F_ij = Σ_k g(h_ik) · f(h_kj)  mod p,        p = 2²² − 3, prime,
-#
-# with g and f drawn at random for each colour: a product of two matrices, exact in float64. Equal multisets have equal
-# fingerprints. Different ones differ by a matrix D of counts, D ≠ 0 also mod p as n < p, and share a fingerprint only
-# where gᵀDf = 0 mod p: of probability at most 2/p (Schwartz–Zippel), with five independent draws under 10⁻³¹. Two
-# graphs
-# of 200 nodes have under 4·10⁹ such comparisons, hence a chance of error under 10⁻²¹ in each round. The error would be
-# to
-# join two classes: "different" is always right. The draws are seeded, so that the same input gives the same colours.
-
-
-_SEED = 0x2F31
-
-
 def refine_pairs(graphs: Sequence[Any], rounds: int | None = None) -> Refinement:
     """2-FWL: h_ij ← (h_ij, {{(h_ik, h_kj) : k}}), started from (i = j, A_ij, x_i, x_j); A_ij with edge features.
+
+    As strong as 3-WL. The multiset {{(h_ik, h_kj)}} is compared by its fingerprint
+
+        F_ij = Σ_k g(h_ik) · f(h_kj)  mod p,        p = 2²² − 3, prime,
+
+    with g and f drawn at random for each colour: a product of two matrices, exact in float64. Equal multisets have
+    equal fingerprints. Different ones differ by a matrix D of counts, D ≠ 0 also mod p as n < p, and share a
+    fingerprint only where gᵀDf = 0 mod p: of probability at most 2/p (Schwartz–Zippel), with five independent draws
+    under 10⁻³¹. Two graphs of 200 nodes have under 4·10⁹ such comparisons, hence a chance of error under 10⁻²¹ in each
+    round. The error would be to join two classes: "different" is always right. The draws are seeded, so that the same
+    input gives the same colours.
 
     n³ for each graph and round, by BLAS: two graphs of 200 nodes take about half a second.
 
@@ -226,22 +133,16 @@ def refine_pairs(graphs: Sequence[Any], rounds: int | None = None) -> Refinement
             after = split(after, [product(left[one], right[one]).astype(np.int64) for one in colours])
         return after
 
-    return refine(_start(read), step, rounds)
+    return refine(_start_pairs(read), step, rounds)
 
 
-def _start(graphs: list[LabelledGraph]) -> Colours:
+def _start_pairs(graphs: list[LabelledGraph]) -> Colours:
     """(n, n) for each graph: i = j, then A_ij, then x_i, then x_j."""
     colours: Colours = [np.eye(graph.num_nodes, dtype=np.int64) for graph in graphs]
     nodes = [graph.node_class for graph in graphs]
     for by in ([graph.edge_table() for graph in graphs], of_first(nodes), of_second(nodes)):
         colours = split(colours, by)
     return colours
-
-
-# k-WL and k-FWL on tuples of k nodes, with features of nodes and edges: a plain reference for small graphs.
-#
-# Colours are numbers of whole rows: exact, no hash. Oblivious k-WL for k ≥ 3 is as strong as (k−1)-FWL, and 2-WL as
-# 1-WL.
 
 
 def refine_tuples(graphs: Sequence[Any], k: int, rounds: int | None = None, *, folklore: bool = False) -> Refinement:
@@ -252,7 +153,8 @@ def refine_tuples(graphs: Sequence[Any], k: int, rounds: int | None = None, *, f
         k-WL:   h_v ← (h_v, {{h_v[1→w] : w}}, …, {{h_v[k→w] : w}})
         k-FWL:  h_v ← (h_v, {{(h_v[1→w], …, h_v[k→w]) : w}})
 
-    Memory and time of a round are n^k·k for each graph, with ``folklore`` n^(k+1)·k.
+    A plain reference for small graphs: colours are numbers of whole rows, no hash. k-WL for k ≥ 3 is as strong as
+    (k−1)-FWL, and 2-WL as 1-WL. Memory and time of a round are n^k·k for each graph, with ``folklore`` n^(k+1)·k.
 
     Args:
         graphs: anything :func:`pointset.to_points` takes; features of all graphs must have one shape.
@@ -297,7 +199,7 @@ def _start_tuples(graphs: list[LabelledGraph], k: int) -> Colours:
     return colours
 
 
-def _placed(table: NDArray[np.int64], places: tuple[int, ...], k: int) -> NDArray[np.int64]:
+def _placed(table: Integers, places: tuple[int, ...], k: int) -> Integers:
     """(n,)*k whose entry at v is the table's at the entries ``places`` of v."""
     n = len(table)
     shape = [n if place in places else 1 for place in range(k)]
@@ -337,20 +239,17 @@ def _numbered_rows(tables: Colours) -> Colours:
     return like(numbers.reshape(-1).astype(np.int64), without_last)
 
 
-# 2-FWL on graphs with one node marked, each in turn: between 3-WL and 4-WL (:func:`same_when_marked`).
-#
-# Two graphs cannot be told apart if the multisets over their nodes v of "what 2-FWL says of the graph with v marked"
-# agree.
-
-
 def same_when_marked(graphs: Sequence[Any], rounds: int | None = None) -> list[bool]:
-    """For each graph after the first, whether it cannot be told from the first; n⁴ for each graph and round.
+    """For each graph after the first, whether 2-FWL with a node marked, each in turn, takes it for the first.
+
+    Between 3-WL and 4-WL: the multisets over the nodes v of what 2-FWL says of the graph with v marked agree. n⁴ for
+    each graph and round.
 
     Args:
         graphs: anything :func:`pointset.to_points` takes, without node features.
         rounds: of 2-FWL; None for as many as split a class.
     """
-    every = [_each_node_marked(graph) for graph in graphs]
+    every = [[marked(graph, node) for node in range(int(read_graph(graph).num_nodes[0]))] for graph in graphs]
     refinement = refine_pairs([one for copies in every for one in copies], rounds)
     seen, begin = [], 0
     for copies in every:
@@ -360,6 +259,85 @@ def same_when_marked(graphs: Sequence[Any], rounds: int | None = None) -> list[b
     return [multiset == seen[0] for multiset in seen[1:]]
 
 
-def _each_node_marked(graph: Any) -> list[Data]:
-    """The graph n times, each time with another node marked."""
-    return [marked(graph, node) for node in range(int(read_graph(graph).num_nodes[0]))]
+def coloured_graphs(graphs: Sequence[Any]) -> list[LabelledGraph]:
+    """Graphs of any kind, with numbers that are equal where features (of edges: and weights) are equal."""
+    read = read_graphs(graphs)
+    if not len(read):
+        return []
+    every = list(read)
+    _check_alike([graph.features.x for graph in every if graph.num_nodes], "x")
+    _check_alike([graph.features.edge_attr for graph in every if graph.edges.shape[1]], "edge_attr")
+    return labelled_graphs(every)
+
+
+def _check_alike(tensors: list[Tensor | None], name: str) -> None:
+    """Features of different shape would have no common numbers."""
+    shapes = [None if tensor is None else tuple(tensor.shape[1:]) for tensor in tensors]
+    if different := [shape for shape in shapes if shape != shapes[0]]:
+        raise GraphError(
+            f"graphs to be refined together have {name} of shapes {shapes[0]} and {different[0]} for each row; "
+            "expected one shape for all. Drop the features, or give them to all graphs"
+        )
+
+
+def refine(start: Colours, step: Step, rounds: int | None) -> Refinement:
+    """Exactly ``rounds`` rounds; with None, until no class splits."""
+    rounds = None if rounds is None else whole_number(rounds, "rounds", 0)
+    colours, made = start, 0
+    while True:
+        after = step(colours)
+        if num_classes(after) == num_classes(colours):  # further rounds would only rename
+            return Refinement(colours, made if rounds is None else rounds, stable=True)
+        if made == rounds:
+            return Refinement(colours, made, stable=False)
+        colours, made = after, made + 1
+
+
+def num_classes(colours: Colours) -> int:
+    """Number of different colours in all graphs, which are numbered from 0 without gaps."""
+    return int(flat(colours).max(initial=-1)) + 1
+
+
+def flat(colours: Colours) -> Integers:
+    """All colours of all graphs in a row."""
+    return np.concatenate([one.ravel() for one in colours]) if colours else np.zeros(0, dtype=np.int64)
+
+
+def like(numbers: Integers, colours: Colours) -> Colours:
+    """The inverse of :func:`flat`: cut and shaped as ``colours``."""
+    parts = np.split(numbers, np.cumsum([one.size for one in colours])[:-1]) if colours else []
+    return [part.reshape(one.shape) for part, one in zip(parts, colours, strict=True)]
+
+
+def split(colours: Colours, by: Colours) -> Colours:
+    """New numbers 0…C−1 for the pairs (colour, by), ordered first by colour; ``by`` holds numbers from 0."""
+    second = flat(by)
+    keys = flat(colours) * (int(second.max(initial=0)) + 1) + second
+    return like(np.unique(keys, return_inverse=True)[1].astype(np.int64), colours)
+
+
+def of_first(nodes: Colours) -> Colours:
+    """Colours (…, n) of nodes as colours (…, n, n) of pairs i, j: that of i."""
+    return [np.broadcast_to(one[..., :, None], (*one.shape, one.shape[-1])) for one in nodes]
+
+
+def of_second(nodes: Colours) -> Colours:
+    """The same for that of j."""
+    return [np.broadcast_to(one[..., None, :], (*one.shape, one.shape[-1])) for one in nodes]
+
+
+def product(left: Residues, right: Residues) -> Residues:
+    """Left · right mod p, (…, n, n)."""
+    total = np.zeros(left.shape)
+    for begin in range(0, left.shape[-1], _EXACT):
+        terms = slice(begin, begin + _EXACT)
+        total += remainder(left[..., :, terms] @ right[..., terms, :])
+    return remainder(total)
+
+
+def remainder(numbers: Residues) -> Residues:
+    """Residues mod p for 0 ≤ numbers < 2⁵³; np.fmod is a hundred times slower. The quotient may be off by one."""
+    rest: Residues = numbers - PRIME * np.floor(numbers / PRIME)
+    rest += PRIME * (rest < 0)
+    rest -= PRIME * (rest >= PRIME)
+    return rest

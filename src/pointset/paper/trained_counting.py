@@ -24,6 +24,7 @@ The result, plain values only (``pointset express counting RUN --json FILE`` wri
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,11 +53,7 @@ from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, load_data
 from pointset.training.scoring import score
 
-# Graphs that no training has seen: the kind of the counting benchmark, larger ones, and quite different ones.
-#
-# Graph i of a family depends on the seed, the family and i alone.
-
-
+BOUND = 0.01
 _FEWEST, _MOST = 10, 30  # nodes of the small graphs, as in the benchmark
 _CYCLES = range(3, _MOST + 1)  # all there are: a family of them has no more graphs
 TRAINING_KIND = "training kind"
@@ -67,159 +64,6 @@ class Family(NamedTuple):
 
     description: str
     graphs: GraphArrays
-
-
-def counting_families(count: int, seed: int) -> dict[str, Family]:
-    """``count`` graphs of the benchmark's own kind, and as many of each kind beyond it."""
-    num_nodes, num_edges, edges = counting_graphs(seed, count)
-    families = {
-        TRAINING_KIND: Family(
-            "regular graphs of 10 to 30 nodes, n edges removed", GraphArrays.from_flat(num_nodes, num_edges, edges)
-        )
-    }
-    for place, (name, (description, draw)) in enumerate(_BEYOND.items()):
-        families[name] = Family(description, read_graphs(_drawn(draw, count, seed, place)))
-    families["cycles"] = Family("one cycle of 3 to 30 nodes", read_graphs(map(nx.cycle_graph, _CYCLES[:count])))
-    return families
-
-
-def mixed_graphs(count: int, seed: int) -> list[nx.Graph[Any]]:
-    """Sparse random graphs, regular ones with n edges removed, trees and cycles of 10 to 30 nodes, in turn."""
-    kinds = (_random, _small_regular, _tree, _cycle)
-    generators = _generators(count, seed, len(_BEYOND))
-    return [kinds[number % len(kinds)](generator) for number, generator in enumerate(generators)]
-
-
-def _drawn(draw: Callable[[np.random.Generator], nx.Graph[Any]], count: int, seed: int, place: int) -> Any:
-    return [draw(generator) for generator in _generators(count, seed, place)]
-
-
-def _generators(count: int, seed: int, place: int) -> Sequence[np.random.Generator]:
-    return [
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place, number, 1)))  # 1: not the benchmark's
-        for number in range(count)
-    ]
-
-
-def _whole(generator: np.random.Generator) -> int:
-    """A seed for networkx."""
-    return int(generator.integers(2**32))
-
-
-def _size(generator: np.random.Generator) -> int:
-    return int(generator.integers(_FEWEST, _MOST + 1))
-
-
-def _regular(generator: np.random.Generator, nodes: int, degree: int) -> nx.Graph[Any]:
-    """A regular graph from which n random edges were removed, as in the benchmark."""
-    graph: nx.Graph[Any] = nx.random_regular_graph(degree, nodes, seed=_whole(generator))
-    edges = sorted(tuple(sorted(edge)) for edge in graph.edges())
-    kept = generator.choice(len(edges), len(edges) - nodes, replace=False)
-    thinned: nx.Graph[Any] = nx.empty_graph(nodes)
-    thinned.add_edges_from(edges[index] for index in sorted(kept.tolist()))
-    return thinned
-
-
-def _small_regular(generator: np.random.Generator) -> nx.Graph[Any]:
-    return _regular(generator, *NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))])
-
-
-def _random(generator: np.random.Generator) -> nx.Graph[Any]:
-    """As many edges as the benchmark's graphs have, anywhere."""
-    nodes, degree = NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))]
-    graph: nx.Graph[Any] = nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_whole(generator))
-    return graph
-
-
-def _tree(generator: np.random.Generator) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.random_labeled_tree(_size(generator), seed=_whole(generator))
-    return graph
-
-
-def _cycle(generator: np.random.Generator) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.cycle_graph(_size(generator))
-    return graph
-
-
-def _hubs(generator: np.random.Generator) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.barabasi_albert_graph(_size(generator), 2, seed=_whole(generator))
-    return graph
-
-
-_BEYOND: dict[str, tuple[str, Callable[[np.random.Generator], nx.Graph[Any]]]] = {
-    "40 nodes": ("5-regular graphs of 40 nodes, 40 edges removed", lambda generator: _regular(generator, 40, 5)),
-    "60 nodes": ("5-regular graphs of 60 nodes, 60 edges removed", lambda generator: _regular(generator, 60, 5)),
-    "random": ("as many nodes and edges as the training kind, edges anywhere", _random),
-    "hubs": ("preferential attachment, 10 to 30 nodes, two edges for each new one", _hubs),
-    "trees": ("random trees of 10 to 30 nodes", _tree),
-}
-
-
-# What a run was trained on, and which other graphs are among it (:func:`data_of`, :func:`isomorphic_to_one_of`).
-
-
-def data_of(run: str | Path, data_dir: str | Path | None, *, progress: bool | None) -> TrainingData:
-    """The data of a run's recipe.
-
-    Raises:
-        MissingDataError: ``run`` is a bundle without its recipe, or the data is nowhere.
-        SpecError: the recipe is of another version of pointset.
-    """
-    folder = RunFolder(run)
-    if not folder.has_run:
-        raise MissingDataError(
-            f"{folder.path} has no recipe.yaml, so its data is not known; expected the folder of a run. "
-            "Give that, not only its bundle"
-        )
-    return load_data(read_recipe(folder.recipe), data_dir, progress=progress)
-
-
-def needs_features(predictor: Predictor) -> str:
-    """What a model reads besides the edges, in words; empty where any bare graph will do."""
-    found = [
-        name
-        for name, needed in (
-            ("node features", predictor.card.node is not None),
-            ("edge features", predictor.card.edge is not None),
-            ("positions", uses_positions(predictor.model)),
-        )
-        if needed
-    ]
-    return " and ".join(found)
-
-
-def learned_from(data: TrainingData) -> GraphArrays:
-    """The graphs of train and val, without features and weights: what training looked at."""
-    return bare(data.dataset.arrays, np.concatenate([data.part("train"), data.part("val")]))
-
-
-def bare(graphs: GraphArrays, indices: Integers) -> GraphArrays:
-    """Some of the graphs, edges only."""
-    chosen = [graphs[int(index)].edges for index in indices]
-    edges = np.concatenate([np.zeros((2, 0), dtype=np.int64), *chosen], axis=1)
-    return GraphArrays.from_flat(graphs.num_nodes[indices], graphs.num_edges[indices], edges)
-
-
-def isomorphic_to_one_of(known: GraphArrays, graphs: GraphArrays) -> Flags:
-    """(G,) for each of ``graphs`` whether one of ``known`` is the same up to the order of nodes; both without features.
-
-    Graphs too much alike to be decided count as the same: none that might be known passes for fresh.
-    """
-    both = GraphArrays.from_flat(
-        np.concatenate([known.num_nodes, graphs.num_nodes]),
-        np.concatenate([known.num_edges, graphs.num_edges]),
-        np.concatenate([known.edges, graphs.edges], axis=1),
-    )
-    first = len(known)
-    report = find_leaks(both, {"train": np.arange(first), "test": np.arange(first, len(both))}, progress=False)
-    same = np.zeros(len(both), dtype=bool)
-    for group in report.groups:
-        same[group["test"]] = True
-    same[report.undecided] = True
-    return same[first:]
-
-
-BOUND = 0.01
 
 
 def count_fresh(
@@ -282,7 +126,7 @@ def counted_names(predictor: Predictor) -> tuple[str, ...]:
     """
     card = predictor.card
     names = tuple(name for name in card.target_names if name in SUBSTRUCTURES)
-    remedy = "Train one, e.g. by a recipe whose title speaks of counting (pointset recipes)"
+    remedy = "Train one, e.g. with a recipe for counting (pointset recipes lists them)"
     if not names or card.level is not Level.NODE or card.task is not Task.REGRESSION:
         targets = ", ".join(card.target_names[:6]) + (", …" if len(card.target_names) > 6 else "")
         raise SpecError(
@@ -328,7 +172,7 @@ def _exact(graphs: GraphArrays, names: Sequence[str]) -> Tensor:
 
 
 def _worst(graphs: GraphArrays, given: Tensor, counts: Tensor) -> dict[str, Any]:
-    """The largest error, and the node where it happened; a prediction that is no number is the worst."""
+    """The largest error, and the node where it happened; a prediction that is not a number is the worst."""
     errors = (given - counts).abs().nan_to_num(nan=torch.inf)
     row = int(errors.argmax())
     ends = np.cumsum(graphs.num_nodes)
@@ -345,11 +189,12 @@ def _worst(graphs: GraphArrays, given: Tensor, counts: Tensor) -> dict[str, Any]
 
 
 def _known(run: str | Path, data_dir: str | Path | None) -> tuple[GraphArrays | None, str | None]:
-    """What training has looked at, or why that is not known: counting goes on without."""
+    """The graphs of train and val, or why they are not known: counting continues without."""
     try:
-        return learned_from(data_of(run, data_dir, progress=False)), None
+        data = data_of(run, data_dir, progress=False)
     except PointsetError as error:
         return None, str(error)
+    return bare(data.dataset.arrays, np.concatenate([data.part("train"), data.part("val")])), None
 
 
 def _fresh_only(
@@ -387,3 +232,139 @@ def _described(family: Family, seen: int | None) -> dict[str, Any]:
         "nodes": int(family.graphs.num_nodes.sum()),
         "seen": seen,
     }
+
+
+def counting_families(count: int, seed: int) -> dict[str, Family]:
+    """``count`` graphs of the benchmark's own kind, larger ones, and quite different ones.
+
+    Graph i of a family depends on the seed, the family and i alone.
+    """
+    num_nodes, num_edges, edges = counting_graphs(seed, count)
+    families = {
+        TRAINING_KIND: Family(
+            "regular graphs of 10 to 30 nodes, n edges removed", GraphArrays.from_flat(num_nodes, num_edges, edges)
+        )
+    }
+    for place, (name, (description, draw)) in enumerate(_BEYOND.items()):
+        families[name] = Family(description, read_graphs(map(draw, _generators(count, seed, place))))
+    families["cycles"] = Family("one cycle of 3 to 30 nodes", read_graphs(map(nx.cycle_graph, _CYCLES[:count])))
+    return families
+
+
+def mixed_graphs(count: int, seed: int) -> list[nx.Graph[Any]]:
+    """Sparse random graphs, regular ones with n edges removed, trees and cycles of 10 to 30 nodes, in turn."""
+    draws = itertools.cycle((_random, _small_regular, _tree, _cycle))
+    return [draw(generator) for draw, generator in zip(draws, _generators(count, seed, len(_BEYOND)), strict=False)]
+
+
+def _generators(count: int, seed: int, place: int) -> Sequence[np.random.Generator]:
+    return [
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place, number, 1)))  # 1: not the benchmark's
+        for number in range(count)
+    ]
+
+
+def _seed(generator: np.random.Generator) -> int:
+    """For networkx."""
+    return int(generator.integers(2**32))
+
+
+def _size(generator: np.random.Generator) -> int:
+    return int(generator.integers(_FEWEST, _MOST + 1))
+
+
+def _regular(generator: np.random.Generator, nodes: int, degree: int) -> nx.Graph[Any]:
+    """A regular graph from which n random edges were removed, as in the benchmark."""
+    graph: nx.Graph[Any] = nx.random_regular_graph(degree, nodes, seed=_seed(generator))
+    edges = sorted(tuple(sorted(edge)) for edge in graph.edges())
+    remaining = generator.choice(len(edges), len(edges) - nodes, replace=False)
+    thinned: nx.Graph[Any] = nx.empty_graph(nodes)
+    thinned.add_edges_from(edges[index] for index in sorted(remaining.tolist()))
+    return thinned
+
+
+def _small_regular(generator: np.random.Generator) -> nx.Graph[Any]:
+    return _regular(generator, *NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))])
+
+
+def _random(generator: np.random.Generator) -> nx.Graph[Any]:
+    """As many edges as the benchmark's graphs have, anywhere."""
+    nodes, degree = NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))]
+    graph: nx.Graph[Any] = nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_seed(generator))
+    return graph
+
+
+def _tree(generator: np.random.Generator) -> nx.Graph[Any]:
+    graph: nx.Graph[Any] = nx.random_labeled_tree(_size(generator), seed=_seed(generator))
+    return graph
+
+
+def _cycle(generator: np.random.Generator) -> nx.Graph[Any]:
+    graph: nx.Graph[Any] = nx.cycle_graph(_size(generator))
+    return graph
+
+
+def _hubs(generator: np.random.Generator) -> nx.Graph[Any]:
+    graph: nx.Graph[Any] = nx.barabasi_albert_graph(_size(generator), 2, seed=_seed(generator))
+    return graph
+
+
+_BEYOND: dict[str, tuple[str, Callable[[np.random.Generator], nx.Graph[Any]]]] = {
+    "40 nodes": ("5-regular graphs of 40 nodes, 40 edges removed", lambda generator: _regular(generator, 40, 5)),
+    "60 nodes": ("5-regular graphs of 60 nodes, 60 edges removed", lambda generator: _regular(generator, 60, 5)),
+    "random": ("as many nodes and edges as the training kind, edges anywhere", _random),
+    "hubs": ("preferential attachment, 10 to 30 nodes, two edges for each new one", _hubs),
+    "trees": ("random trees of 10 to 30 nodes", _tree),
+}
+
+
+def data_of(run: str | Path, data_dir: str | Path | None, *, progress: bool | None) -> TrainingData:
+    """The data of a run's recipe.
+
+    Raises:
+        MissingDataError: ``run`` is a bundle without its recipe, or the data is nowhere.
+        SpecError: the recipe is of another version of pointset.
+    """
+    folder = RunFolder(run)
+    if not folder.has_run:
+        raise MissingDataError(
+            f"{folder.path} has no recipe.yaml, so its data is not known; expected the folder of a run. "
+            "Give that, not only its bundle"
+        )
+    return load_data(read_recipe(folder.recipe), data_dir, progress=progress)
+
+
+def needs_features(predictor: Predictor) -> str:
+    """``node features and positions``: what a model reads besides the edges; empty where any bare graph will do."""
+    found = {
+        "node features": predictor.card.node is not None,
+        "edge features": predictor.card.edge is not None,
+        "positions": uses_positions(predictor.model),
+    }
+    return " and ".join(name for name, needed in found.items() if needed)
+
+
+def bare(graphs: GraphArrays, indices: Integers) -> GraphArrays:
+    """Some of the graphs, edges only."""
+    chosen = [graphs[int(index)].edges for index in indices]
+    edges = np.concatenate([np.zeros((2, 0), dtype=np.int64), *chosen], axis=1)
+    return GraphArrays.from_flat(graphs.num_nodes[indices], graphs.num_edges[indices], edges)
+
+
+def isomorphic_to_one_of(known: GraphArrays, graphs: GraphArrays) -> Flags:
+    """(G,) for each of ``graphs`` whether one of ``known`` is the same up to the order of nodes; both without features.
+
+    Graphs too much alike to be decided count as the same: none that might be known passes for fresh.
+    """
+    both = GraphArrays.from_flat(
+        np.concatenate([known.num_nodes, graphs.num_nodes]),
+        np.concatenate([known.num_edges, graphs.num_edges]),
+        np.concatenate([known.edges, graphs.edges], axis=1),
+    )
+    first = len(known)
+    report = find_leaks(both, {"train": np.arange(first), "test": np.arange(first, len(both))}, progress=False)
+    same = np.zeros(len(both), dtype=bool)
+    for group in report.groups:
+        same[group["test"]] = True
+    same[report.undecided] = True
+    return same[first:]

@@ -52,308 +52,18 @@ from pointset.points.solve import adjacency_matrix
 from pointset.prediction.predictor import Predictor, load
 from pointset.progress import Advance, progress_bar
 
-# What a model knows of each pair of nodes on the way to its output: :func:`pair_features`.
-
-
 POINTS = "points"
-
-
-def pair_features(model: PointModel, graph: Any, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-    """For every stage, numbers (P, c) of the pairs i, j that do not change when i and j are exchanged.
-
-    - ``points``: of each channel ⟨v_i, v_j⟩ and ‖v_i − v_j‖², v the coordinates; c = 2d
-    - ``layer 1``, …: attention ½(Atten_ij + Atten_ji) without the factor that depends on n; c = d.
-      Models without attention (PSDS): the numbers of ``points`` for the vectors that leave the layer; c = 2d.
-
-    Args:
-        model: any encoder of a preset.
-        graph: what ``model.inspect`` takes.
-        first: (P,) i.
-        second: (P,) j.
-    """
-    with _vectors_of_layers(model) as vectors:
-        seen = model.inspect(graph)
-    stages = {POINTS: _products(seen.coordinates.permute(2, 0, 1), first, second)}
-    factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)
-    for number, attention in enumerate(seen.attention, start=1):
-        both = (attention[:, first, second] + attention[:, second, first]) / 2  # (d, P)
-        stages[f"layer {number}"] = (both / factor(attention.shape[-1])).T.double()
-    for number, v in enumerate(vectors[:-1], start=1):  # the last layer leaves the vectors as they were
-        stages[f"layer {number}"] = _products(v, first, second)
-    return stages
-
-
-def _products(v: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """(d, n, r) → (P, 2d): inner products and squared distances."""
-    one, other = v[:, first].double(), v[:, second].double()  # (d, P, r)
-    return torch.cat([(one * other).sum(-1), (one - other).square().sum(-1)]).T
-
-
-@contextmanager
-def _vectors_of_layers(model: PointModel) -> Iterator[list[Tensor]]:
-    """Inside, the list fills with the vectors (d, n, r) that leave each layer of a model without attention."""
-    vectors: list[Tensor] = []
-
-    def listen(_module: Any, _arguments: Any, state: PointState) -> None:
-        vectors.append(state.v.detach()[:, 0])
-
-    hooks = [part.register_forward_hook(listen) for part in model.modules() if isinstance(part, PSDSLayer)]
-    try:
-        yield vectors
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-# What is true of pairs of nodes: :func:`truths_of`. Weights of edges do not matter, only which edges there are.
-
-
 FARTHEST = 8  # longer distances are one class, "more"
 CLASSES = (*map(str, range(FARTHEST + 1)), "more", "none")
-_STEPS = 4  # of the walk that may return; fewer tell little but degrees
+_WALK_STEPS = 4  # of the walk that may return; fewer show little but degrees
 _MOST_PAIRS = 500  # of one graph, so that a few large ones do not decide
-
-
-@dataclass(frozen=True, eq=False)
-class Truths:
-    """P pairs i ≤ j of one graph or of several."""
-
-    first: Tensor  # (P,) i
-    second: Tensor  # (P,) j
-    path: Tensor  # (P,) the class of the shortest path, an index into CLASSES
-    resistance: Tensor  # (P,) NaN where no path joins the two, and for a node with itself
-    commute: Tensor  # (P,) likewise: steps of a random walk from i to j and back
-    returning: Tensor  # (P,) the chance to be back after four steps, for a node with itself; NaN for other pairs
-    ends: Tensor  # (P, 5) all that the weakest probe sees: degrees' sum, product and difference, adjacency, i = j
-
-
-def adjacency_of(graph: Graph) -> Tensor:
-    """(n, n) zeros and ones, zero on the diagonal."""
-    return torch.from_numpy(adjacency_matrix(replace(graph, weights=None)).toarray()).fill_diagonal_(0.0)
-
-
-def truths_of(graph: Graph, generator: np.random.Generator) -> Truths:
-    """All pairs i ≤ j, or 500 of them drawn where there are more."""
-    adjacency = adjacency_of(graph)
-    first, second = _pairs(graph.num_nodes, generator)
-    degree = adjacency.sum(1)
-    path, resistance = shortest_path(adjacency), resistance_distance(adjacency)
-    volume = (path.isfinite().double() @ degree).unsqueeze(1)  # (n, 1): degrees of i's component
-    apart = torch.where(path.isfinite() & (path > 0), 1.0, torch.nan)
-    resistance = torch.where(apart.isnan(), torch.nan, resistance)
-    returning = torch.full_like(path, torch.nan)
-    returning.diagonal().copy_(random_walk(adjacency, _STEPS).diagonal())
-    ends = torch.stack(
-        [
-            degree[first] + degree[second],
-            degree[first] * degree[second],
-            (degree[first] - degree[second]).abs(),
-            adjacency[first, second],
-            (first == second).double(),
-        ],
-        dim=1,
-    )
-    return Truths(
-        first,
-        second,
-        _classes(path[first, second]),
-        resistance[first, second],
-        (volume * resistance)[first, second],
-        returning[first, second],
-        ends,
-    )
-
-
-def joined(truths: list[Truths]) -> Truths:
-    """The pairs of several graphs, one graph after the other."""
-    columns = zip(*(vars(one).values() for one in truths), strict=True)
-    return Truths(*(torch.cat(column) for column in columns))
-
-
-def _pairs(nodes: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-    first, second = torch.triu_indices(nodes, nodes)
-    if len(first) <= _MOST_PAIRS:
-        return first, second
-    kept = torch.from_numpy(np.sort(generator.choice(len(first), _MOST_PAIRS, replace=False)))
-    return first[kept], second[kept]
-
-
-def _classes(path: Tensor) -> Tensor:
-    """(P,) distances, infinite where there is no path → (P,) indices into CLASSES."""
-    return torch.where(path.isinf(), len(CLASSES) - 1, path.clamp(max=FARTHEST + 1)).long()
-
-
-# Fresh graphs for probes, in two halves that share none: :func:`probe_graphs`.
-
-
-_LARGEST = 500  # nodes: a model keeps d·n² numbers for each layer
-
-
-@dataclass(frozen=True, eq=False)
-class Half:
-    """G graphs with P pairs in all."""
-
-    inputs: Sequence[Any]  # (G,) what the model takes
-    each: Sequence[Truths]  # (G,)
-    truths: Truths  # of all pairs
-
-
-@dataclass(frozen=True, eq=False)
-class ProbeGraphs:
-    """Graphs to fit a probe on, and others to score it on."""
-
-    kind: str
-    fit: Half
-    test: Half
-
-
-def probe_graphs(
-    run: str | Path, predictor: Predictor, count: int, seed: int, data_dir: str | Path | None, *, progress: bool | None
-) -> ProbeGraphs:
-    """``count`` graphs in two halves; those of the second that are isomorphic to one of the first are left out.
-
-    They are generated. A model that reads features, weights or positions gets graphs of its run's own test part.
-
-    Raises:
-        SpecError: the test part has fewer than two different graphs of 2 to 500 nodes.
-        MissingDataError: the run's data is nowhere.
-    """
-    if not needs_features(predictor) and predictor.bundle.weighted_edges is None:
-        generated = read_graphs(mixed_graphs(count, seed))
-        return _in_halves("generated", generated, generated, np.arange(count), seed)
-    data = data_of(run, data_dir, progress=progress)
-    nodes = data.points.num_nodes
-    usable = [index for index in data.part("test").tolist() if 2 <= nodes[index] <= _LARGEST]
-    generator = np.random.default_rng(seed)
-    chosen = generator.permutation(np.array(usable, dtype=np.int64))[:count]
-    if len(chosen) < 2:
-        raise SpecError(
-            f"the test part of {data.card.name} has {len(usable)} graphs of 2 to {_LARGEST} nodes; expected at least "
-            "2, one to fit the probe and one to test it. Choose another split"
-        )
-    return _in_halves("test part", data.points, data.dataset.arrays, chosen, seed)
-
-
-def _in_halves(kind: str, inputs: Sequence[Any], graphs: GraphArrays, chosen: Integers, seed: int) -> ProbeGraphs:
-    middle = len(chosen) // 2
-    fit, test = chosen[:middle], chosen[middle:]
-    test = test[~isomorphic_to_one_of(bare(graphs, fit), bare(graphs, test))]
-    if not len(test):
-        raise SpecError(
-            f"all of {len(chosen) - middle} graphs to test the probe on are among those that it is fitted on; expected "
-            "others. Choose more --graphs"
-        )
-    return ProbeGraphs(kind, *(_half(inputs, graphs, part, seed) for part in (fit, test)))
-
-
-def _half(inputs: Sequence[Any], graphs: GraphArrays, indices: Integers, seed: int) -> Half:
-    each = [
-        truths_of(graphs[index], np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,))))
-        for index in indices.tolist()
-    ]
-    return Half([inputs[index] for index in indices.tolist()], each, joined(each))
-
-
-# Small models that read a quantity off features of pairs: :func:`probe`.
-#
-# Features are standardised and joined by their squares. Shortest paths: multinomial logistic regression. Real
-# quantities:
-# ridge regression, w = (XᵀX + λN)⁻¹ Xᵀy.
-
+_LARGEST = 500  # nodes: a model holds d·n² numbers for each layer
 
 _REACH = 8.0  # deviations: farther features are cut, lest a square of an outlier decides
 _PENALTY = 1e-5  # λ, for each row
 _MOST_ROWS = 10_000  # to fit the classes on; more rows only take longer
-_STEPS_PROBES = 200
+_FITTING_STEPS = 200
 _CONSTANT = 1e-6  # of the mean: a deviation that is rounding
-
-
-def probe(fit: tuple[Tensor, Truths], test: tuple[Tensor, Truths]) -> dict[str, Any]:
-    """Fit on the pairs of some graphs, score on those of others; the entries are those of PROBE in ``distances``.
-
-    Args:
-        fit: features (P, c) and the truths of P pairs.
-        test: likewise, (P', c).
-    """
-    train, seen = _polynomials(fit[0], test[0])
-    truth, asked = fit[1], test[1]
-    return {
-        **_path_scores(_classify(train, truth.path, seen), asked.path),
-        "resistance_r2": _r2(train, truth.resistance, seen, asked.resistance),
-        "commute_r2": _r2(train, truth.commute, seen, asked.commute),
-        "return_r2": _r2(train, truth.returning, seen, asked.returning),
-    }
-
-
-def _polynomials(fit: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-    """(P, c), (P', c) → (P, 2c + 1), (P', 2c + 1): standardised by ``fit``, with squares and a constant 1."""
-    plain = _standardised(fit.nan_to_num(0.0, 0.0, 0.0), test.nan_to_num(0.0, 0.0, 0.0))  # of a model that diverged
-    squares = _standardised(plain[0].square(), plain[1].square())
-    first, second = (
-        torch.cat([one, square, one.new_ones(len(one), 1)], dim=1) for one, square in zip(plain, squares, strict=True)
-    )
-    return first, second
-
-
-def _standardised(fit: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-    mean, std = fit.mean(0), fit.std(0, correction=0)
-    std = torch.where(std > _CONSTANT * mean.abs(), std, torch.inf)
-    first, second = (((part - mean) / std).clamp(-_REACH, _REACH) for part in (fit, test))
-    return first, second
-
-
-def _classify(fit: Tensor, classes: Tensor, test: Tensor) -> Tensor:
-    """(P',) the most probable class of each test row, by W that minimises −mean log softmax(XW)_y + λ‖W‖²."""
-    stride = -(-len(fit) // _MOST_ROWS)
-    rows, wanted = fit[::stride].numpy(), classes[::stride].numpy()
-    shape = fit.shape[1], len(CLASSES)
-    right = np.arange(len(rows)), wanted
-    penalised = np.ones((shape[0], 1))
-    penalised[-1] = 0.0  # the constant may be as large as it must
-
-    def loss(flat: Floats) -> tuple[float, Floats]:
-        weights = flat.reshape(shape)
-        logarithms = log_softmax(rows @ weights, axis=1)  # (P, classes)
-        value = -logarithms[right].mean() + _PENALTY * float((penalised * weights**2).sum())
-        residual = np.exp(logarithms)
-        residual[right] -= 1.0
-        slope = rows.T @ residual / len(rows) + 2 * _PENALTY * penalised * weights
-        return float(value), slope.ravel()
-
-    found = minimize(
-        loss,
-        np.zeros(shape[0] * shape[1]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _STEPS_PROBES, "maxcor": 30},
-    )
-    return (test @ torch.from_numpy(found.x.reshape(shape))).argmax(1)
-
-
-def _path_scores(named: Tensor, right: Tensor) -> dict[str, Any]:
-    per_distance = {}
-    for number, name in enumerate(CLASSES):
-        pairs, said = int((right == number).sum()), int((named == number).sum())
-        both = int(((right == number) & (named == number)).sum())
-        per_distance[name] = {
-            "pairs": pairs,
-            "accuracy": both / pairs if pairs else None,
-            "precision": both / said if said else None,
-        }
-    return {"accuracy": float((named == right).double().mean()), "per_distance": per_distance}
-
-
-def _r2(fit: Tensor, values: Tensor, test: Tensor, wanted: Tensor) -> float | None:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)² over the pairs for which the quantity is defined; None where it does not vary."""
-    fit, values = fit[~values.isnan()], values[~values.isnan()]
-    test, wanted = test[~wanted.isnan()], wanted[~wanted.isnan()]
-    spread = (wanted - wanted.mean()).square().sum() if len(wanted) else torch.zeros(())
-    if not len(values) or float(spread) <= _CONSTANT**2 * float(wanted.square().sum()):
-        return None
-    penalty = _PENALTY * len(fit) * torch.eye(fit.shape[1], dtype=fit.dtype)
-    penalty[-1, -1] = 1e-12 * len(fit)  # the constant may be as large as it must
-    weights = torch.linalg.solve(fit.T @ fit + penalty, fit.T @ values)
-    return 1 - float((wanted - test @ weights).square().sum() / spread)
 
 
 def measure_distances(
@@ -436,7 +146,7 @@ def _features(model: PointModel, half: Half, advance: Advance) -> dict[str, Tens
 
 
 def _fresh_weights(predictor: Predictor, seed: int) -> PointModel:
-    """The same model as it was before any training, with weights of this seed."""
+    """The same model as it was before training, with weights of this seed."""
     settings = predictor.model.settings
     if settings is None:
         raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
@@ -446,3 +156,275 @@ def _fresh_weights(predictor: Predictor, seed: int) -> PointModel:
             settings.preset, **{k: v for k, v in settings._asdict().items() if k != "preset"}
         )
     return model.to(next(predictor.model.parameters()).dtype).eval()
+
+
+def pair_features(model: PointModel, graph: Any, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+    """For every stage, numbers (P, c) of the pairs i, j that do not change when i and j are exchanged.
+
+    - ``points``: of each channel ⟨v_i, v_j⟩ and ‖v_i − v_j‖², v the coordinates; c = 2d
+    - ``layer 1``, …: attention ½(Atten_ij + Atten_ji) without the factor that depends on n; c = d.
+      Models without attention (PSDS): the numbers of ``points`` for the vectors that leave the layer; c = 2d.
+
+    Args:
+        model: any encoder of a preset.
+        graph: what ``model.inspect`` takes.
+        first: (P,) i.
+        second: (P,) j.
+    """
+    with _vectors_of_layers(model) as vectors:
+        seen = model.inspect(graph)
+    stages = {POINTS: _products(seen.coordinates.permute(2, 0, 1), first, second)}
+    factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)
+    for number, attention in enumerate(seen.attention, start=1):
+        both = (attention[:, first, second] + attention[:, second, first]) / 2  # (d, P)
+        stages[f"layer {number}"] = (both / factor(attention.shape[-1])).T.double()
+    for number, v in enumerate(vectors[:-1], start=1):  # the last layer leaves the vectors as they were
+        stages[f"layer {number}"] = _products(v, first, second)
+    return stages
+
+
+def _products(v: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """(d, n, r) → (P, 2d): inner products and squared distances."""
+    one, other = v[:, first].double(), v[:, second].double()  # (d, P, r)
+    return torch.cat([(one * other).sum(-1), (one - other).square().sum(-1)]).T
+
+
+@contextmanager
+def _vectors_of_layers(model: PointModel) -> Iterator[list[Tensor]]:
+    """Inside, the list fills with the vectors (d, n, r) that leave each layer of a model without attention."""
+    vectors: list[Tensor] = []
+
+    def listen(_module: Any, _arguments: Any, state: PointState) -> None:
+        vectors.append(state.v.detach()[:, 0])
+
+    hooks = [part.register_forward_hook(listen) for part in model.modules() if isinstance(part, PSDSLayer)]
+    try:
+        yield vectors
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@dataclass(frozen=True, eq=False)
+class Truths:
+    """P pairs i ≤ j of one graph or of several."""
+
+    first: Tensor  # (P,) i
+    second: Tensor  # (P,) j
+    path: Tensor  # (P,) the class of the shortest path, an index into CLASSES
+    resistance: Tensor  # (P,) NaN where no path joins the two, and for a node with itself
+    commute: Tensor  # (P,) likewise: steps of a random walk from i to j and back
+    returning: Tensor  # (P,) the chance to be back after four steps, for a node with itself; NaN for other pairs
+    ends: Tensor  # (P, 5) all that the weakest probe sees: degrees' sum, product and difference, adjacency, i = j
+
+
+def adjacency_of(graph: Graph) -> Tensor:
+    """(n, n) zeros and ones, zero on the diagonal."""
+    return torch.from_numpy(adjacency_matrix(replace(graph, weights=None)).toarray()).fill_diagonal_(0.0)
+
+
+def truths_of(graph: Graph, generator: np.random.Generator) -> Truths:
+    """All pairs i ≤ j, or 500 of them drawn where there are more; weights of edges do not matter."""
+    adjacency = adjacency_of(graph)
+    first, second = _pairs(graph.num_nodes, generator)
+    degree = adjacency.sum(1)
+    path, resistance = shortest_path(adjacency), resistance_distance(adjacency)
+    volume = (path.isfinite().double() @ degree).unsqueeze(1)  # (n, 1): degrees of i's component
+    apart = torch.where(path.isfinite() & (path > 0), 1.0, torch.nan)
+    resistance = torch.where(apart.isnan(), torch.nan, resistance)
+    returning = torch.full_like(path, torch.nan)
+    returning.diagonal().copy_(random_walk(adjacency, _WALK_STEPS).diagonal())
+    ends = torch.stack(
+        [
+            degree[first] + degree[second],
+            degree[first] * degree[second],
+            (degree[first] - degree[second]).abs(),
+            adjacency[first, second],
+            (first == second).double(),
+        ],
+        dim=1,
+    )
+    return Truths(
+        first,
+        second,
+        _classes(path[first, second]),
+        resistance[first, second],
+        (volume * resistance)[first, second],
+        returning[first, second],
+        ends,
+    )
+
+
+def concatenated(truths: list[Truths]) -> Truths:
+    """The pairs of several graphs, one graph after the other."""
+    columns = zip(*(vars(one).values() for one in truths), strict=True)
+    return Truths(*(torch.cat(column) for column in columns))
+
+
+def _pairs(nodes: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
+    first, second = torch.triu_indices(nodes, nodes)
+    if len(first) <= _MOST_PAIRS:
+        return first, second
+    drawn = torch.from_numpy(np.sort(generator.choice(len(first), _MOST_PAIRS, replace=False)))
+    return first[drawn], second[drawn]
+
+
+def _classes(path: Tensor) -> Tensor:
+    """(P,) distances, infinite where there is no path → (P,) indices into CLASSES."""
+    return torch.where(path.isinf(), len(CLASSES) - 1, path.clamp(max=FARTHEST + 1)).long()
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """G graphs with P pairs in all."""
+
+    inputs: Sequence[Any]  # (G,) what the model takes
+    each: Sequence[Truths]  # (G,)
+    truths: Truths  # of all pairs
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeGraphs:
+    """Graphs to fit a probe on, and others to score it on."""
+
+    kind: str
+    fit: Half
+    test: Half
+
+
+def probe_graphs(
+    run: str | Path, predictor: Predictor, count: int, seed: int, data_dir: str | Path | None, *, progress: bool | None
+) -> ProbeGraphs:
+    """``count`` graphs in two halves; those of the second that are isomorphic to one of the first are left out.
+
+    They are generated. A model that reads features, weights or positions gets graphs of its run's own test part.
+
+    Raises:
+        SpecError: the test part has fewer than two different graphs of 2 to 500 nodes.
+        MissingDataError: the run's data is nowhere.
+    """
+    if not needs_features(predictor) and predictor.bundle.weighted_edges is None:
+        generated = read_graphs(mixed_graphs(count, seed))
+        return _in_halves("generated", generated, generated, np.arange(count), seed)
+    data = data_of(run, data_dir, progress=progress)
+    nodes = data.points.num_nodes
+    usable = [index for index in data.part("test").tolist() if 2 <= nodes[index] <= _LARGEST]
+    generator = np.random.default_rng(seed)
+    chosen = generator.permutation(np.array(usable, dtype=np.int64))[:count]
+    if len(chosen) < 2:
+        raise SpecError(
+            f"the test part of {data.card.name} has {len(usable)} graphs of 2 to {_LARGEST} nodes; expected at least "
+            "2, one to fit the probe and one to test it. Choose another split"
+        )
+    return _in_halves("test part", data.points, data.dataset.arrays, chosen, seed)
+
+
+def _in_halves(kind: str, inputs: Sequence[Any], graphs: GraphArrays, chosen: Integers, seed: int) -> ProbeGraphs:
+    middle = len(chosen) // 2
+    fit, test = chosen[:middle], chosen[middle:]
+    test = test[~isomorphic_to_one_of(bare(graphs, fit), bare(graphs, test))]
+    if not len(test):
+        raise SpecError(
+            f"all of {len(chosen) - middle} graphs to test the probe on are among those that it is fitted on; expected "
+            "others. Choose more --graphs"
+        )
+    return ProbeGraphs(kind, *(_half(inputs, graphs, part, seed) for part in (fit, test)))
+
+
+def _half(inputs: Sequence[Any], graphs: GraphArrays, indices: Integers, seed: int) -> Half:
+    each = [
+        truths_of(graphs[index], np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,))))
+        for index in indices.tolist()
+    ]
+    return Half([inputs[index] for index in indices.tolist()], each, concatenated(each))
+
+
+def probe(fit: tuple[Tensor, Truths], test: tuple[Tensor, Truths]) -> dict[str, Any]:
+    """Fit on the pairs of some graphs, score on those of others; the entries are those of PROBE above.
+
+    Features are standardised and joined by their squares. Shortest paths: multinomial logistic regression. Real
+    quantities: ridge regression, w = (XᵀX + λN)⁻¹ Xᵀy.
+
+    Args:
+        fit: features (P, c) and the truths of P pairs.
+        test: likewise, (P', c).
+    """
+    train, seen = _polynomials(fit[0], test[0])
+    truth, asked = fit[1], test[1]
+    return {
+        **_path_scores(_classify(train, truth.path, seen), asked.path),
+        "resistance_r2": _r2(train, truth.resistance, seen, asked.resistance),
+        "commute_r2": _r2(train, truth.commute, seen, asked.commute),
+        "return_r2": _r2(train, truth.returning, seen, asked.returning),
+    }
+
+
+def _polynomials(fit: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+    """(P, c), (P', c) → (P, 2c + 1), (P', 2c + 1): standardised by ``fit``, with squares and a constant 1."""
+    plain = _standardised(fit.nan_to_num(0.0, 0.0, 0.0), test.nan_to_num(0.0, 0.0, 0.0))  # of a model that diverged
+    squares = _standardised(plain[0].square(), plain[1].square())
+    first, second = (
+        torch.cat([one, square, one.new_ones(len(one), 1)], dim=1) for one, square in zip(plain, squares, strict=True)
+    )
+    return first, second
+
+
+def _standardised(fit: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+    mean, std = fit.mean(0), fit.std(0, correction=0)
+    std = torch.where(std > _CONSTANT * mean.abs(), std, torch.inf)
+    first, second = (((part - mean) / std).clamp(-_REACH, _REACH) for part in (fit, test))
+    return first, second
+
+
+def _classify(fit: Tensor, classes: Tensor, test: Tensor) -> Tensor:
+    """(P',) the most probable class of each test row, by W that minimises −mean log softmax(XW)_y + λ‖W‖²."""
+    stride = -(-len(fit) // _MOST_ROWS)
+    rows, wanted = fit[::stride].numpy(), classes[::stride].numpy()
+    shape = fit.shape[1], len(CLASSES)
+    right = np.arange(len(rows)), wanted
+    penalised = np.ones((shape[0], 1))
+    penalised[-1] = 0.0  # the constant may be as large as it must
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        weights = flat.reshape(shape)
+        logarithms = log_softmax(rows @ weights, axis=1)  # (P, classes)
+        value = -logarithms[right].mean() + _PENALTY * float((penalised * weights**2).sum())
+        residual = np.exp(logarithms)
+        residual[right] -= 1.0
+        slope = rows.T @ residual / len(rows) + 2 * _PENALTY * penalised * weights
+        return float(value), slope.ravel()
+
+    found = minimize(
+        loss,
+        np.zeros(shape[0] * shape[1]),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _FITTING_STEPS, "maxcor": 30},
+    )
+    return (test @ torch.from_numpy(found.x.reshape(shape))).argmax(1)
+
+
+def _path_scores(named: Tensor, right: Tensor) -> dict[str, Any]:
+    per_distance = {}
+    for number, name in enumerate(CLASSES):
+        pairs, said = int((right == number).sum()), int((named == number).sum())
+        both = int(((right == number) & (named == number)).sum())
+        per_distance[name] = {
+            "pairs": pairs,
+            "accuracy": both / pairs if pairs else None,
+            "precision": both / said if said else None,
+        }
+    return {"accuracy": float((named == right).double().mean()), "per_distance": per_distance}
+
+
+def _r2(fit: Tensor, values: Tensor, test: Tensor, wanted: Tensor) -> float | None:
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)² over the pairs for which the quantity is defined; None where it does not vary."""
+    fit, values = fit[~values.isnan()], values[~values.isnan()]
+    test, wanted = test[~wanted.isnan()], wanted[~wanted.isnan()]
+    spread = (wanted - wanted.mean()).square().sum() if len(wanted) else torch.zeros(())
+    if not len(values) or float(spread) <= _CONSTANT**2 * float(wanted.square().sum()):
+        return None
+    penalty = _PENALTY * len(fit) * torch.eye(fit.shape[1], dtype=fit.dtype)
+    penalty[-1, -1] = 1e-12 * len(fit)  # the constant may be as large as it must
+    weights = torch.linalg.solve(fit.T @ fit + penalty, fit.T @ values)
+    return 1 - float((wanted - test @ weights).square().sum() / spread)
