@@ -29,9 +29,7 @@ _NAME, _TRACK, _ROW = 1.7, 3.6, 0.36  # inches of the costs: names, a bar with i
 def draw_comparison(content: Mapping[str, Any], path: str | Path) -> None:
     """The validation score of each model over the epochs, median over seeds; beside it the models by test score.
 
-    Args:
-        content: what ``pointset compare --json FILE`` writes, ``comparison.json``.
-        path: where to write.
+    ``content`` is what ``pointset compare --json FILE`` writes, ``comparison.json``.
     """
     check_picture_file(path)
     save_picture(compose_comparison(content), path)
@@ -40,9 +38,7 @@ def draw_comparison(content: Mapping[str, Any], path: str | Path) -> None:
 def draw_costs(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """Bars of time and memory, a row for each model.
 
-    Args:
-        content: what ``pointset compare --cost-only --json FILE`` writes.
-        path: where to write.
+    ``content`` is what ``pointset compare --cost-only --json FILE`` writes.
     """
     check_picture_file(path)
     save_picture(compose_costs(content), path)

@@ -11,18 +11,175 @@ from scipy.spatial import KDTree
 from pointset.arrays import Floats, Integers
 from pointset.reports.charts import Axis, Chart, Figure
 from pointset.reports.layout import adjacency_of, place_nodes, smooth_values, too_many
-from pointset.reports.palette import SCALE, as_hex, coloured, is_dark
+from pointset.reports.palette import BLUE, RED, as_hex, coloured, is_dark
 from pointset.reports.svg import Element, add, drawing, finished, picture_of, short
 from pointset.runs.records import Attention, EigenvalueFunctions, ExampleGraph, TargetValue, WorstGraph
 from pointset.runs.result import RunResult
 from pointset.text import clipped, counted, number
 
-MOST_NODES = 300  # of a graph that is drawn; beyond it is a blot at this size
-_WIDTH, _HEIGHT, _MARGIN = 300.0, 220.0, 16.0
+_MOST_GRAPHS, _MOST_VALUES, _LONGEST_SMILES = 12, 3, 90
+_MOST_CHANNELS, _MOST_GROUPS, _MOST_DOTS = 8, 40, 400  # of the eigenvalue functions
+_MOST_LAYERS, _MOST_PIXELS = 12, 128  # of the attention
+_SIZE, _POINTER = 200.0, 14.0  # units of a matrix of attention: the whole drawing, the arrow at its left
+_MOST_NODES = 300  # of a graph that is drawn; beyond it is a blot at this size
+_WIDTH, _HEIGHT, _MARGIN = 300.0, 220.0, 16.0  # units of a drawing of a graph
 _SMALLEST, _LARGEST, _LABELLED = 2.0, 11.0, 6.0  # radii of nodes, and from which on a label fits
 _LONGEST_EDGE = 46.0  # units: two nodes do not fill the whole page
 _LONGEST_LABEL = 3  # letters
-_PLAIN = SCALE[1]
+
+
+class WorstGraphCard(NamedTuple):
+    """A graph on the page; ``svg`` is markup, everything else is plain text."""
+
+    svg: str
+    name: str
+    facts: str
+    values: list[tuple[str, str, str]]  # target, true, predicted
+    left_out: int  # values that are not shown
+    smiles: str
+
+
+def worst_graphs(worst: Sequence[WorstGraph]) -> tuple[list[WorstGraphCard], list[tuple[str, str]]]:
+    """The graphs, and what the colours of nodes mean: (label, colour)."""
+    shown = list(worst[:_MOST_GRAPHS])
+    colours, legend = _label_colours([one.graph for one in shown])
+    return [_card(one, colour) for one, colour in zip(shown, colours, strict=True)], legend
+
+
+def worst_intro(result: RunResult | None) -> str:
+    """What the error of a graph is."""
+    text = "The graphs of the test split that were predicted worst."
+    if result is None:
+        return text
+    if result.is_regression:
+        text += " Their error is the mean distance to the truth, in standard deviations of a target that is scaled."
+    else:
+        text += " Their error is the probability that was given to wrong answers."
+    return text + (" Values are those of the worst node." if result.level == "node" else "")
+
+
+def _card(one: WorstGraph, colours: list[str]) -> WorstGraphCard:
+    graph = one.graph
+    name = graph.name or (f"graph {one.position}" if one.position is not None else "graph")
+    size = f"{counted(graph.num_nodes, 'node')}, {counted(len(graph.edges), 'edge')}"
+    error = "" if one.error is None else f"error {number(one.error, 3)}"
+    values = sorted(one.values, key=_difference, reverse=True)[:_MOST_VALUES]
+    return WorstGraphCard(
+        svg=_draw_graph(graph, colours, f"Drawing of {name}: {size}"),
+        name=clipped(name, 60),
+        facts=", ".join(filter(None, (error, size))),
+        values=[(value.target, _text(value.true), _text(value.predicted)) for value in values],
+        left_out=len(one.values) - len(values),
+        smiles=clipped(graph.smiles or "", _LONGEST_SMILES),
+    )
+
+
+def _difference(value: TargetValue) -> float:
+    if isinstance(value.true, float) and isinstance(value.predicted, float):
+        difference = abs(value.true - value.predicted)
+        return difference if difference == difference else -1.0  # NaN comes last
+    return 0.0
+
+
+def _text(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def function_figure(functions: EigenvalueFunctions) -> Figure | None:
+    """f_i(λ) of some channels i over the eigenvalues λ of an example graph."""
+    eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)
+    order = np.argsort(eigenvalues, kind="stable")
+    eigenvalues = eigenvalues[order]
+    values = np.asarray(functions.values, dtype=np.float64).reshape(len(order), len(functions.channels))
+    values = values[order, :_MOST_CHANNELS]
+    if not values.size:
+        return None
+    x, y = Axis.around([eigenvalues], "eigenvalue λ"), Axis.around([values], "f(λ)")
+    shown = counted(values.shape[1], "channel")
+    chart = Chart(x, y, f"Eigenvalue functions of {shown} over {counted(len(order), 'eigenvalue')}", height=280)
+    some = slice(None, None, 1 + len(order) // _MOST_DOTS)
+    channels = functions.channels[:_MOST_CHANNELS]
+    for column in range(len(channels)):
+        chart.dots(eigenvalues[some], values[some, column], f"c{column} faint")
+    for column, channel in enumerate(channels):
+        chart.line(*_smoothed(eigenvalues, values[:, column]), f"c{column}", f"channel {channel}")
+    chart.rug(eigenvalues[some])
+    matrix = functions.matrix.replace("_", " ")
+    caption = (
+        f"What {shown} make of the eigenvalues of the {matrix or 'matrix'}: a dot for each eigenvalue of some test "
+        "graphs (strokes at the bottom), a line for their local mean. Where f(λ) is far from zero, eigenvectors with "
+        "that eigenvalue weigh much in the coordinates of that channel; dots of one channel scatter because f sees all "
+        "eigenvalues of a graph. Without learning it would be f(λ) = √λ."
+    )
+    return chart.figure("", caption)
+
+
+def _smoothed(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Means over up to 40 groups of neighbouring eigenvalues; of a few eigenvalues the numbers themselves."""
+    known = np.isfinite(x) & np.isfinite(y)
+    groups = np.array_split(np.flatnonzero(known), min(_MOST_GROUPS, max(int(known.sum()), 1)))
+    means = [(x[group].mean(), y[group].mean()) for group in groups if len(group)]
+    return np.array([mean[0] for mean in means]), np.array([mean[1] for mean in means])
+
+
+def attention_figures(attention: Attention) -> tuple[list[Figure], list[Figure], list[tuple[str, str]]]:
+    """The graph as it is and as the node sees it, a matrix for each layer, and the legend of the labels."""
+    graph, node = attention.graph, attention.node
+    matrices = [np.nan_to_num(np.abs(np.asarray(layer, dtype=np.float64))) for layer in attention.layers]
+    if not matrices or graph.num_nodes > _MOST_NODES:
+        return [], [], []
+    positions = place_nodes(_adjacency(graph))
+    order: Integers = np.argsort(smooth_values(_adjacency(graph), positions), kind="stable")  # neighbours are near
+    ((colours,), legend) = _label_colours([graph])
+    name = graph.name or "the example graph"
+    plain = _draw_graph(graph, colours, f"Drawing of {name}", positions=positions, ringed=node)
+    row = np.mean([_scaled(matrix)[node] for matrix in matrices], axis=0)
+    red = [RED] * graph.num_nodes
+    text = f"{name}, coloured by the attention of node {node}"
+    seen = _draw_graph(graph, red, text, positions=positions, ringed=node, strengths=row)
+    drawings = [
+        Figure(plain, "The graph", f"{name}: {counted(graph.num_nodes, 'node')}. Node {node} has a ring."),
+        Figure(seen, f"What node {node} attends to", "The stronger the colour, the more, on average over the layers."),
+    ]
+    place = int(np.flatnonzero(order == node)[0])
+    layers = [
+        _matrix_figure(matrix[np.ix_(order, order)], index, place)
+        for index, matrix in enumerate(matrices[:_MOST_LAYERS], start=1)
+    ]
+    return drawings, layers, legend
+
+
+def _scaled(matrix: Floats) -> Floats:
+    """Numbers 0…1 from the weakest to the strongest pair of nodes; the square root makes weak ones visible."""
+    low, high = _range(matrix)
+    return np.sqrt(np.clip((matrix - low) / ((high - low) or 1.0), 0.0, 1.0))
+
+
+def _range(matrix: Floats) -> tuple[float, float]:
+    """The weakest and the strongest attention of a node to another one."""
+    pairs = matrix[~np.eye(len(matrix), dtype=np.bool_)]
+    return (float(pairs.min()), float(pairs.max())) if len(pairs) else (0.0, 1.0)
+
+
+def _matrix_figure(matrix: Floats, layer: int, place: int) -> Figure:
+    n = len(matrix)
+    root = drawing(_SIZE, _SIZE, f"Attention of layer {layer}, {n} by {n}", "matrix")
+    inner = _SIZE - _POINTER
+    href = picture_of(_pooled(_scaled(matrix)), RED)
+    add(root, "rect", x=_POINTER, y=0.0, width=inner, height=inner, class_="matrix-back")
+    size: dict[str, Any] = {"width": inner, "height": inner, "preserveAspectRatio": "none"}
+    add(root, "image", x=_POINTER, y=0.0, href=href, class_="pixels", **size)
+    add(root, "rect", x=_POINTER, y=0.0, width=inner, height=inner, class_="frame")
+    middle = (place + 0.5) * inner / n
+    add(root, "path", d=f"M3 {middle - 4:.1f}l8 4l-8 4z", class_="pointer")
+    low, high = (number(end, 3) for end in _range(matrix))
+    return Figure(finished(root), f"Layer {layer}", f"{low} to {high}")
+
+
+def _pooled(matrix: Floats) -> Floats:
+    """Not more than 128 rows: of larger matrices the strongest of each block."""
+    starts = np.unique(np.linspace(0, len(matrix), min(len(matrix), _MOST_PIXELS), endpoint=False).astype(np.int64))
+    return np.asarray(np.maximum.reduceat(np.maximum.reduceat(matrix, starts, axis=0), starts, axis=1))
 
 
 def _label_colours(graphs: Sequence[ExampleGraph]) -> tuple[list[list[str]], list[tuple[str, str]]]:
@@ -30,16 +187,11 @@ def _label_colours(graphs: Sequence[ExampleGraph]) -> tuple[list[list[str]], lis
     labels = [graph.labels or [""] * graph.num_nodes for graph in graphs]
     names = sorted({label for one in labels for label in one})
     if names in ([], [""]):
-        return [[_PLAIN] * graph.num_nodes for graph in graphs], []
+        return [[BLUE] * graph.num_nodes for graph in graphs], []
     codes = [np.array([names.index(label) for label in one], dtype=np.int64) for one in labels]
     found = coloured(codes, dict(enumerate(names)))
     legend = [(label, as_hex(colour)) for label, colour in found.legend]
     return [[as_hex(colour) for colour in colours] for colours in found.colours], legend
-
-
-def _positions(graph: ExampleGraph) -> Floats:
-    """(n, 2) in edge lengths; the same graph always gives the same picture."""
-    return place_nodes(_adjacency(graph))
 
 
 def _draw_graph(
@@ -62,11 +214,11 @@ def _draw_graph(
         positions: (n, 2), by default computed.
     """
     root = drawing(_WIDTH, _HEIGHT, description, "graph")
-    if not 0 < graph.num_nodes <= MOST_NODES:
+    if not 0 < graph.num_nodes <= _MOST_NODES:
         message = too_many(graph.num_nodes).replace("\n", " ")
         add(root, "text", message, x=_WIDTH / 2, y=_HEIGHT / 2, text_anchor="middle", class_="label")
         return finished(root)
-    places = _on_page(_positions(graph) if positions is None else positions)
+    places = _on_page(place_nodes(_adjacency(graph)) if positions is None else positions)
     radius = _radius(places)
     _draw_edges(root, graph, places, radius)
     for node, place in enumerate(places.tolist()):
@@ -128,171 +280,3 @@ def _radius(places: Floats) -> float:
         return _LARGEST
     nearest, _ = KDTree(places).query(places, k=[2])  # the first is the node itself
     return float(np.clip(0.38 * np.quantile(nearest, 0.2), _SMALLEST, _LARGEST))
-
-
-_MOST_GRAPHS, _MOST_VALUES = 12, 3
-_LONGEST_SMILES = 90
-
-
-class Portrait(NamedTuple):
-    """A graph on the page; ``svg`` is markup, everything else is plain text."""
-
-    svg: str
-    name: str
-    facts: str
-    values: list[tuple[str, str, str]]  # target, true, predicted
-    left_out: int  # values that are not shown
-    smiles: str
-
-
-def worst_graphs(worst: Sequence[WorstGraph]) -> tuple[list[Portrait], list[tuple[str, str]]]:
-    """The portraits, and what the colours of nodes mean: (label, colour)."""
-    shown = list(worst[:_MOST_GRAPHS])
-    colours, legend = _label_colours([one.graph for one in shown])
-    return [_portrait(one, colour) for one, colour in zip(shown, colours, strict=True)], legend
-
-
-def worst_intro(result: RunResult | None) -> str:
-    """What the error of a graph is."""
-    text = "The graphs of the test split that were predicted worst."
-    if result is None:
-        return text
-    if result.is_regression:
-        text += (
-            " Their error is the mean distance to the truth, in standard deviations of the target where it is scaled."
-        )
-    else:
-        text += " Their error is the probability that was given to wrong answers."
-    return text + (" Values are those of the worst node." if result.level == "node" else "")
-
-
-def _portrait(one: WorstGraph, colours: list[str]) -> Portrait:
-    graph = one.graph
-    name = graph.name or (f"graph {one.position}" if one.position is not None else "graph")
-    size = f"{counted(graph.num_nodes, 'node')}, {counted(len(graph.edges), 'edge')}"
-    error = "" if one.error is None else f"error {number(one.error, 3)}"
-    values = sorted(one.values, key=_difference, reverse=True)[:_MOST_VALUES]
-    return Portrait(
-        svg=_draw_graph(graph, colours, f"Drawing of {name}: {size}"),
-        name=clipped(name, 60),
-        facts=", ".join(filter(None, (error, size))),
-        values=[(value.target, _text(value.true), _text(value.predicted)) for value in values],
-        left_out=len(one.values) - len(values),
-        smiles=clipped(graph.smiles or "", _LONGEST_SMILES),
-    )
-
-
-def _difference(value: TargetValue) -> float:
-    if isinstance(value.true, float) and isinstance(value.predicted, float):
-        difference = abs(value.true - value.predicted)
-        return difference if difference == difference else -1.0  # NaN comes last
-    return 0.0
-
-
-def _text(value: float | str | None) -> str:
-    return value if isinstance(value, str) else number(value)
-
-
-_MOST_CHANNELS, _MOST_GROUPS, _MOST_DOTS = 8, 40, 400
-
-
-def function_figure(functions: EigenvalueFunctions) -> Figure | None:
-    """f_i(λ) of some channels i over the eigenvalues λ of an example graph."""
-    eigenvalues = np.asarray(functions.eigenvalues, dtype=np.float64)
-    order = np.argsort(eigenvalues, kind="stable")
-    eigenvalues = eigenvalues[order]
-    values = np.asarray(functions.values, dtype=np.float64).reshape(len(order), len(functions.channels))
-    values = values[order, :_MOST_CHANNELS]
-    if not values.size:
-        return None
-    x, y = Axis.around([eigenvalues], "eigenvalue λ"), Axis.around([values], "f(λ)")
-    shown = counted(values.shape[1], "channel")
-    chart = Chart(x, y, f"Eigenvalue functions of {shown} over {counted(len(order), 'eigenvalue')}", height=280)
-    some = slice(None, None, 1 + len(order) // _MOST_DOTS)
-    channels = functions.channels[:_MOST_CHANNELS]
-    for column in range(len(channels)):
-        chart.dots(eigenvalues[some], values[some, column], f"c{column} faint")
-    for column, channel in enumerate(channels):
-        chart.line(*_smoothed(eigenvalues, values[:, column]), f"c{column}", f"channel {channel}")
-    chart.rug(eigenvalues[some])
-    matrix = functions.matrix.replace("_", " ")
-    caption = (
-        f"What {shown} make of the eigenvalues of the {matrix or 'matrix'}: a dot for each eigenvalue of some test "
-        "graphs (strokes at the bottom), a line for their local mean. Where f(λ) is far from zero, eigenvectors with "
-        "that eigenvalue weigh much in the coordinates of that channel; dots of one channel scatter because f sees all "
-        "eigenvalues of a graph. Without learning it would be f(λ) = √λ."
-    )
-    return chart.figure("", caption)
-
-
-def _smoothed(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Means over up to 40 groups of neighbouring eigenvalues; of a few eigenvalues the numbers themselves."""
-    known = np.isfinite(x) & np.isfinite(y)
-    groups = np.array_split(np.flatnonzero(known), min(_MOST_GROUPS, max(int(known.sum()), 1)))
-    means = [(x[group].mean(), y[group].mean()) for group in groups if len(group)]
-    return np.array([mean[0] for mean in means]), np.array([mean[1] for mean in means])
-
-
-_COLOUR = SCALE[-1]
-_SIZE, _POINTER = 200.0, 14.0  # units: the whole drawing, the arrow at its left
-_MOST_LAYERS, _MOST_PIXELS = 12, 128
-
-
-def attention_figures(attention: Attention) -> tuple[list[Figure], list[Figure], list[tuple[str, str]]]:
-    """The graph as it is and as the node sees it, a matrix for each layer, and the legend of the labels."""
-    graph, node = attention.graph, attention.node
-    matrices = [np.nan_to_num(np.abs(np.asarray(layer, dtype=np.float64))) for layer in attention.layers]
-    if not matrices or graph.num_nodes > MOST_NODES:
-        return [], [], []
-    positions = _positions(graph)
-    order: Integers = np.argsort(smooth_values(_adjacency(graph), positions), kind="stable")  # neighbours are near
-    ((colours,), legend) = _label_colours([graph])
-    name = graph.name or "the example graph"
-    plain = _draw_graph(graph, colours, f"Drawing of {name}", positions=positions, ringed=node)
-    row = np.mean([_scaled(matrix)[node] for matrix in matrices], axis=0)
-    red = [_COLOUR] * graph.num_nodes
-    text = f"{name}, coloured by the attention of node {node}"
-    seen = _draw_graph(graph, red, text, positions=positions, ringed=node, strengths=row)
-    drawings = [
-        Figure(plain, "The graph", f"{name}: {counted(graph.num_nodes, 'node')}. Node {node} has a ring."),
-        Figure(seen, f"What node {node} attends to", "The stronger the colour, the more, on average over the layers."),
-    ]
-    place = int(np.flatnonzero(order == node)[0])
-    layers = [
-        _matrix_figure(matrix[np.ix_(order, order)], index, place)
-        for index, matrix in enumerate(matrices[:_MOST_LAYERS], start=1)
-    ]
-    return drawings, layers, legend
-
-
-def _scaled(matrix: Floats) -> Floats:
-    """Numbers 0…1 from the weakest to the strongest pair of nodes; the square root makes weak ones visible."""
-    low, high = _range(matrix)
-    return np.sqrt(np.clip((matrix - low) / ((high - low) or 1.0), 0.0, 1.0))
-
-
-def _range(matrix: Floats) -> tuple[float, float]:
-    """The weakest and the strongest attention of a node to another one."""
-    pairs = matrix[~np.eye(len(matrix), dtype=np.bool_)]
-    return (float(pairs.min()), float(pairs.max())) if len(pairs) else (0.0, 1.0)
-
-
-def _matrix_figure(matrix: Floats, layer: int, place: int) -> Figure:
-    n = len(matrix)
-    root = drawing(_SIZE, _SIZE, f"Attention of layer {layer}, {n} by {n}", "matrix")
-    inner = _SIZE - _POINTER
-    href = picture_of(_pooled(_scaled(matrix)), _COLOUR)
-    add(root, "rect", x=_POINTER, y=0.0, width=inner, height=inner, class_="matrix-back")
-    size: dict[str, Any] = {"width": inner, "height": inner, "preserveAspectRatio": "none"}
-    add(root, "image", x=_POINTER, y=0.0, href=href, class_="pixels", **size)
-    add(root, "rect", x=_POINTER, y=0.0, width=inner, height=inner, class_="frame")
-    middle = (place + 0.5) * inner / n
-    add(root, "path", d=f"M3 {middle - 4:.1f}l8 4l-8 4z", class_="pointer")
-    low, high = (number(end, 3) for end in _range(matrix))
-    return Figure(finished(root), f"Layer {layer}", f"{low} to {high}")
-
-
-def _pooled(matrix: Floats) -> Floats:
-    """Not more than 128 rows: of larger matrices the strongest of each block."""
-    starts = np.unique(np.linspace(0, len(matrix), min(len(matrix), _MOST_PIXELS), endpoint=False).astype(np.int64))
-    return np.asarray(np.maximum.reduceat(np.maximum.reduceat(matrix, starts, axis=0), starts, axis=1))

@@ -92,8 +92,8 @@ def colouring_of(portraits: Sequence[Portrait], names: Mapping[int, str] | None)
 def components(adjacency: Floats) -> list[Integers]:
     """The nodes of each connected component, the largest first."""
     count, label = scipy.sparse.csgraph.connected_components(adjacency != 0, directed=False)
-    members = [np.flatnonzero(label == index) for index in range(count)]
-    return sorted(members, key=lambda nodes: (-len(nodes), nodes[0]))
+    parts = [np.flatnonzero(label == index) for index in range(count)]
+    return sorted(parts, key=lambda nodes: (-len(nodes), nodes[0]))
 
 
 def place_nodes(adjacency: Floats) -> Floats:

@@ -1,4 +1,7 @@
-"""Reports of training runs as single HTML files without network (:func:`write_report`, :func:`write_comparison`)."""
+"""Reports of runs, each one HTML file that fetches nothing: :func:`write_report`, :func:`write_comparison`.
+
+Other pages are made from templates by the same :func:`rendered` and :func:`write_page`.
+"""
 
 from __future__ import annotations
 
@@ -19,47 +22,6 @@ from pointset.runs.records import read_group, read_run, run_folders
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-
-# Pages from templates: one self-contained HTML file, without scripts, that fetches nothing (:func:`rendered`).
-
-
-def check_page_extra() -> None:
-    """Refuse before any work is done where the templates could not be filled in.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
-    if find_spec("jinja2") is None:
-        raise MissingExtraError(
-            "a report needs jinja2, which is not installed. Install it with: pip install 'pointset[report]'"
-        )
-
-
-def rendered(template: str, values: Mapping[str, Any]) -> str:
-    """The template filled in; every value is escaped unless the template marks it as a drawing."""
-    style = css_variables() + files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    return _environment().get_template(template).render(values, style=style, version=VERSION)
-
-
-@cache
-def _environment() -> Environment:
-    """Keeps the compiled templates for the next page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def write_page(page: str, path: Path) -> None:
-    """Write the file whole or not at all; letters that UTF-8 does not know become question marks."""
-    with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", errors="replace")
 
 
 def write_report(run_dir: str | Path, path: str | Path | None = None) -> Path:
@@ -110,3 +72,41 @@ def write_comparison(runs: Sequence[str | Path], path: str | Path) -> Path:
     page = comparison_page([read_run(folder) for folder in folders], heading)
     write_page(rendered("comparison.html.j2", page), Path(path))
     return Path(path)
+
+
+def check_page_extra() -> None:
+    """Refuse before any work is done where the templates could not be filled in.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed.
+    """
+    if find_spec("jinja2") is None:
+        raise MissingExtraError(
+            "a report needs jinja2, which is not installed. Install it with: pip install 'pointset[report]'"
+        )
+
+
+def rendered(template: str, values: Mapping[str, Any]) -> str:
+    """The template filled in; every value is escaped unless the template marks it as a drawing."""
+    style = css_variables() + files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+    return _environment().get_template(template).render(values, style=style, version=VERSION)
+
+
+@cache
+def _environment() -> Environment:
+    """Keeps the compiled templates for the next page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write the file whole or not at all; letters that UTF-8 does not know become question marks."""
+    with replacing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="replace")

@@ -114,12 +114,7 @@ def draw_gallery(portraits: Sequence[Portrait], path: str | Path, *, heading: st
 
 
 def draw_theorems(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """A row for each statement: its verdict, what it claims and what was found.
-
-    Args:
-        content: {"statement", "verdict", "evidence", "claim"} of each.
-        path: where to write.
-    """
+    """A row for each statement, {"statement", "verdict", "evidence", "claim"}: its verdict and what was found."""
     check_picture_file(path)
     from pointset.reports.express import compose_theorems
 
@@ -129,9 +124,7 @@ def draw_theorems(content: Sequence[Mapping[str, Any]], path: str | Path) -> Non
 def draw_brec(content: Mapping[str, Mapping[str, Mapping[str, int]]], path: str | Path) -> None:
     """For each model a bar in each category of pairs, and the total; unreliable answers are hatched in red.
 
-    Args:
-        content: {model: {category: {"pairs", "separated", "unreliable"}}}.
-        path: where to write.
+    ``content`` is {model: {category: {"pairs", "separated", "unreliable"}}}.
     """
     check_picture_file(path)
     from pointset.reports.express import compose_brec
@@ -142,9 +135,7 @@ def draw_brec(content: Mapping[str, Mapping[str, Mapping[str, int]]], path: str 
 def draw_counting(content: Mapping[str, Any], path: str | Path) -> None:
     """A table of errors, coloured: substructures by families of fresh graphs, with a mark where the model counts.
 
-    Args:
-        content: what ``pointset express counting RUN --json FILE`` writes.
-        path: where to write.
+    ``content`` is what ``pointset express counting RUN --json FILE`` writes.
     """
     check_picture_file(path)
     from pointset.reports.express import compose_counting
@@ -155,9 +146,7 @@ def draw_counting(content: Mapping[str, Any], path: str | Path) -> None:
 def draw_distances(content: Mapping[str, Any], path: str | Path) -> None:
     """What can be read off each layer of a model, distance by distance, beside degrees and fresh weights.
 
-    Args:
-        content: what ``pointset express distances RUN --json FILE`` writes.
-        path: where to write.
+    ``content`` is what ``pointset express distances RUN --json FILE`` writes.
     """
     check_picture_file(path)
     from pointset.reports.express import compose_distances

@@ -24,8 +24,42 @@ if TYPE_CHECKING:
 _STATES = ("complete", "pruned", "failed", "running", "waiting", "retried")
 _MOST_ROWS = 200
 _LONGEST_ERROR = 90
+_PICTURE = (6.0, 3.2)  # inches of the history between its axes
+_WIDE, _ROW, _NUMBER = 7.6, 0.44, 0.65  # inches of the importance: the page, a row, the number behind a bar
+TOO_FEW = "With so few complete trials it cannot be said how much each mattered: it needs at least 4."
 
-Content = Mapping[str, Any]
+Content = Mapping[str, Any]  # of ``tuning.json``
+
+
+def write_tuning_report(content: Content, folder: str | Path) -> Path:
+    """Write ``history.svg``, ``importance.svg`` and ``report.html``, which holds both, into a folder.
+
+    Args:
+        content: of ``tuning.json``.
+        folder: of the study.
+
+    Returns:
+        The path of the page.
+    """
+    check_page_extra()
+    history, importance, page = (Path(folder) / name for name in ("history.svg", "importance.svg", "report.html"))
+    draw_history(content, history)
+    draw_importance(content, importance)
+    pictures = {history: "Scores of all trials", importance: "How much each hyperparameter mattered"}
+    write_page(rendered("tuning.html.j2", tuning_page(content, pictures)), page)
+    return page
+
+
+def draw_history(content: Content, path: str | Path) -> None:
+    """The score of every trial, and the best so far, as ``.png``, ``.svg`` or ``.pdf``."""
+    check_picture_file(path)
+    save_picture(compose_history(content), path)
+
+
+def draw_importance(content: Content, path: str | Path) -> None:
+    """How much each hyperparameter mattered, as ``.png``, ``.svg`` or ``.pdf``; with too few trials it says so."""
+    check_picture_file(path)
+    save_picture(compose_importance(content), path)
 
 
 def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
@@ -35,7 +69,7 @@ def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any
     best = [by_number[one] for one in content["best"]]
     return {
         "title": content["title"] or content["recipe"],
-        "eyebrow": "pointset · search of hyperparameters",
+        "eyebrow": "pointset · hyperparameter search",
         "lead": _lead(content, best, name),
         "tiles": _tiles(content, best, name),
         "verdict": None,
@@ -55,7 +89,7 @@ def _lead(content: Content, best: Sequence[Content], name: str) -> str:
     lead = f"{counted(len(content['trials']), 'trial')} over {keys} ({told}). "
     if best:
         lead += f"The best validation {name} is {number(best[0]['value'])}, of trial {best[0]['number']}. "
-    return lead + "The test split was never looked at: best.yaml is to be trained, and tested once."
+    return lead + "The test split was never used: train best.yaml, and test it once."
 
 
 def _tiles(content: Content, best: Sequence[Content], name: str) -> list[Tile]:
@@ -133,61 +167,14 @@ def _whole(value: int | None) -> str:
 def _ranges(content: Content) -> Table:
     rows = []
     for key, one in content["ranges"].items():
-        kind = (
-            "logarithmic" if one["log"] else f"steps of {one['step']:g}" if one["step"] not in (None, 1) else "linear"
-        )
-        rows.append([Cell(key), Cell(number(one["low"])), Cell(number(one["high"])), Cell(kind)])
+        linear = "linear" if one["step"] in (None, 1) else f"steps of {one['step']:g}"
+        scale = "logarithmic" if one["log"] else linear
+        rows.append([Cell(key), Cell(number(one["low"])), Cell(number(one["high"])), Cell(scale)])
     return Table(["key", "from", "to", "scale"], rows)
 
 
 def _data_address(path: Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
-
-
-_PICTURE = (6.0, 3.2)  # inches of the history between its axes
-_WIDE, _ROW, _NUMBER = 7.6, 0.44, 0.65  # inches of the importance: the page, a row, the number behind a bar
-TOO_FEW = "With so few complete trials it cannot be said how much each mattered: it needs at least 4."
-
-
-def draw_history(content: Content, path: str | Path) -> None:
-    """The score of every trial, and the best so far.
-
-    Args:
-        content: of ``tuning.json``.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``.
-    """
-    check_picture_file(path)
-    save_picture(compose_history(content), path)
-
-
-def draw_importance(content: Content, path: str | Path) -> None:
-    """How much each hyperparameter mattered; with too few trials it says so.
-
-    Args:
-        content: of ``tuning.json``.
-        path: where to write; ``.png``, ``.svg`` or ``.pdf``.
-    """
-    check_picture_file(path)
-    save_picture(compose_importance(content), path)
-
-
-def write_tuning_report(content: Content, folder: str | Path) -> Path:
-    """Write ``history.svg``, ``importance.svg`` and ``report.html``, which holds both, into a folder.
-
-    Args:
-        content: of ``tuning.json``.
-        folder: of the study.
-
-    Returns:
-        The path of the page.
-    """
-    check_page_extra()
-    history, importance, page = (Path(folder) / name for name in ("history.svg", "importance.svg", "report.html"))
-    draw_history(content, history)
-    draw_importance(content, importance)
-    pictures = {history: "Scores of all trials", importance: "How much each hyperparameter mattered"}
-    write_page(rendered("tuning.html.j2", tuning_page(content, pictures)), page)
-    return page
 
 
 def compose_history(content: Content) -> Picture:

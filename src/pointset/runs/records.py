@@ -16,16 +16,15 @@ from pathlib import Path, PurePath
 from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
+from pointset.arrays import Floats
 from pointset.errors import FileFormatError
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_value
 from pointset.runs.result import Recorded, RunResult, Whole
 
-Floats = NDArray[np.float64]
 Columns = dict[str, Floats]  # of a CSV file: name → (rows,), NaN where a cell is empty
 
 
