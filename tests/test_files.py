@@ -1,4 +1,4 @@
-"""Files on disk: written whole or not at all, CSV and JSON that come back as they were, locks that end with a process."""
+"""Files on disk: written whole or not at all, CSV and JSON that come back, locks that end with a process."""
 
 from __future__ import annotations
 
@@ -33,9 +33,14 @@ def test_lines_end_as_on_unix() -> None:
 def test_a_block_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(RuntimeError), replacing(path) as temporary:
-        temporary.write_text("half of the n")
-        raise RuntimeError
+
+    def write_half() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half of the n")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
