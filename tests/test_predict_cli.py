@@ -16,9 +16,8 @@ import networkx as nx
 import pytest
 import torch
 
-from pointset import Categories
-from pointset import machine as memory
-from pointset.datasets import loading as catalogue
+from pointset import Categories, machine
+from pointset.datasets import loading
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.graph_files import write_graph_file
@@ -155,7 +154,7 @@ def test_other_processes_give_the_same_file(one_thread: None) -> None:
 
 def test_a_molecule_too_large_for_the_memory_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("in.csv").write_text(f"smiles\nCCO\n{'C' * 700}\nCC\n")
-    monkeypatch.setattr(memory, "_available_bytes", lambda: 100 * 2**20)
+    monkeypatch.setattr(machine, "_available_bytes", lambda: 100 * 2**20)
     invoke("predict", "model", "in.csv", "-o", "out.csv")
     assert [row["status"][:28] for row in rows_of("out.csv")] == ["ok", "a graph of 700 nodes needs a", "ok"]
 
@@ -202,7 +201,7 @@ def test_a_graph_that_does_not_fit_the_model_is_a_row() -> None:
 
 def small_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
     with_data(Path("data"))
-    monkeypatch.setattr(catalogue, "BENCHMARKS", KINDS)
+    monkeypatch.setattr(loading, "BENCHMARKS", KINDS)
 
 
 def test_a_dataset_by_name_and_by_part(monkeypatch: pytest.MonkeyPatch) -> None:

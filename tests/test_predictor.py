@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from pointset import Categories, PointSet, Reals, collate, to_points, to_points_many
-from pointset import machine as memory
+from pointset import Categories, PointSet, Reals, collate, machine, to_points, to_points_many
 from pointset.cli import console
 from pointset.cli import predict as predict_command
 from pointset.datasets.card import Card, Level, Task
@@ -394,7 +393,7 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
 def test_a_graph_too_large_for_the_memory_is_its_own_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     model = predictor_of(card_of())
     graphs = rings(4, 700, 5)
-    monkeypatch.setattr(memory, "_available_bytes", lambda: 100 * 2**20)
+    monkeypatch.setattr(machine, "_available_bytes", lambda: 100 * 2**20)
     assert model.predict(graphs, on_error="nan").isnan().flatten().tolist() == [False, True, False]
     with pytest.raises(PointsetError, match="item 1: a graph of 700 nodes needs about"):
         model.predict(graphs)

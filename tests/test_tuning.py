@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 
 from pointset.errors import MissingExtraError, PointsetError, SpecError, TrainingStopped
 from pointset.reports.tuning import write_tuning_report
@@ -28,7 +28,17 @@ from pointset.training.run import train
 from pointset.tuning import TuningResult, tune
 from pointset.tuning.ranges import search_space
 from pointset.tuning.session import EpochReports
-from pointset.tuning.study import KILLS, WORKER, WorkerLock, open_storage, open_study, requeue_dead_trials
+from pointset.tuning.study import (
+    KILLS,
+    WORKER,
+    WorkerLock,
+    first_attempt,
+    open_storage,
+    open_study,
+    requeue,
+    requeue_dead_trials,
+    retried_numbers,
+)
 from tests import command_line
 from tests.small_training import changed, edge_counts, write_graphs
 
@@ -209,7 +219,7 @@ def running_of(folder: Path, pid: int | None) -> list[int]:
 def test_a_trial_of_another_machine_without_heartbeat_is_taken_up(recipe: Recipe, tmp_path: Path) -> None:
     storage = open_storage(None, tmp_path)
     space = search_space(recipe, RANGES)
-    study = open_study(storage, "small", space, metric="mae", higher_is_better=False, seed=0, pruning=True)
+    study = open_study(storage, "small", space, metric="mae", seed=0, pruning=True)
     with WorkerLock(tmp_path) as worker:
         for kills in range(3):
             with pytest.warns(UserWarning, match="Heartbeat"):
@@ -223,6 +233,24 @@ def test_a_trial_of_another_machine_without_heartbeat_is_taken_up(recipe: Recipe
             requeue_dead_trials(study, worker)
             assert study.trials[kills].state == TrialState.FAIL
     assert len(study.trials) == 3  # killed three times, it is not tried a fourth time
+    storage.engine.dispose()
+
+
+def test_a_study_begun_by_an_older_version_knows_its_earlier_attempts(recipe: Recipe, tmp_path: Path) -> None:
+    storage = open_storage(None, tmp_path)
+    study = open_study(storage, "small", search_space(recipe, RANGES), metric="mae", seed=0, pruning=True)
+    with pytest.warns(UserWarning, match="Heartbeat"):
+        study.tell(study.ask(), state=TrialState.FAIL)
+    study.add_trial(create_trial(state=TrialState.FAIL, user_attrs={"first": 0, "retry_of": 0, KILLS: 1}))
+    assert retried_numbers(study.trials) == {0} and first_attempt(study.trials[1]) == 0
+    requeue(study, study.trials[1])
+    again = study.trials[2]
+    assert again.state == TrialState.WAITING and again.user_attrs[KILLS] == 2
+    assert retried_numbers(study.trials) == {0, 1} and first_attempt(again) == 0
+    for _ in range(3):  # interruptions are not counted: the trial is never lost
+        requeue(study, again, was_killed=False)
+        again = study.trials[-1]
+    assert again.user_attrs[KILLS] == 2 and first_attempt(again) == 0
     storage.engine.dispose()
 
 

@@ -21,7 +21,6 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from pointset.errors import PointsetError, SpecError, TrainingStopped
-from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
@@ -77,11 +76,7 @@ def open_session(
     """
     with quiet_optuna(), WorkerLock(folder) as worker:
         check_device(device, space.recipe.trainer.precision)
-        data = load_data(
-            space.recipe,
-            None if data_dir is None else Path(data_dir),
-            progress=False if watch == "quiet" else None,
-        )
+        data = load_data(space.recipe, data_dir, progress=False if watch == "quiet" else None)
         metric = check_metric(space.recipe.metric, data.card)
         if not len(data.part("val")):
             raise SpecError(
@@ -89,17 +84,9 @@ def open_session(
                 "Choose another split"
             )
         database, shown = open_storage(storage, folder), shown_url(storage, folder)
-        with database_errors(shown):
-            study = open_study(
-                database,
-                name,
-                space,
-                metric=metric,
-                higher_is_better=metric_named(metric).higher_is_better,
-                seed=seed,
-                pruning=pruning,
-            )
         try:
+            with database_errors(shown):
+                study = open_study(database, name, space, metric=metric, seed=seed, pruning=pruning)
             objective = Objective(space, folder, _without_test(data), metric, worker.name, device, watch)
             yield Session(study, objective, worker, shown)
         finally:

@@ -34,6 +34,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLA
 
 from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.files import try_lock
+from pointset.metrics import metric_named
 from pointset.runs.recipe_files import flattened
 from pointset.tuning.ranges import Space
 from pointset.tuning.result import DATABASE, WORKERS
@@ -150,9 +151,7 @@ def _address(url: str | None, folder: Path) -> URL:
 # --- the study and its proposals
 
 
-def open_study(
-    storage: RDBStorage, name: str, space: Space, *, metric: str, higher_is_better: bool, seed: int, pruning: bool
-) -> Study:
+def open_study(storage: RDBStorage, name: str, space: Space, *, metric: str, seed: int, pruning: bool) -> Study:
     """The study of this name; the first trial of a new one has the recipe's own values.
 
     Raises:
@@ -161,8 +160,8 @@ def open_study(
     """
     about = {**space.as_dict(), "metric": metric}
     settings: dict[str, Any] = {"sampler": TrialSeededSampler(seed), "pruner": _pruner(space, pruning)}
+    direction = StudyDirection.MAXIMIZE if metric_named(metric).higher_is_better else StudyDirection.MINIMIZE
     try:
-        direction = StudyDirection.MAXIMIZE if higher_is_better else StudyDirection.MINIMIZE
         study = optuna.create_study(storage=storage, study_name=name, direction=direction, **settings)
     except DuplicatedStudyError:
         study = optuna.load_study(storage=storage, study_name=name, **settings)
