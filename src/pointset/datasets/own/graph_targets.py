@@ -17,7 +17,7 @@ from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.own.columns import Column, column_number, describe_columns, shown, target_columns
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.rejected import NO_TARGET, Rejected, rejected_row
-from pointset.datasets.own.targets import read_targets, whole_numbers_note
+from pointset.datasets.own.targets import infer_task, read_targets, whole_numbers_note
 from pointset.datasets.splits.files import split_problem
 from pointset.errors import FileFormatError, SpecError
 from pointset.points.graphs import Graph
@@ -83,9 +83,10 @@ def _finished(
     notes: tuple[str, ...] = ()
     if task is None:
         sound = [table for index, table in enumerate(tables) if table is not None and index not in problems]
-        task = _inferred(sound)
-        if task is Task.REGRESSION and len(names) == 1 and sound:
-            notes = whole_numbers_note(np.concatenate(sound), names[0])
+        values = np.concatenate([np.zeros((0, len(names))), *sound])
+        task = infer_task(values)
+        if task is Task.REGRESSION and len(names) == 1:
+            notes = whole_numbers_note(values, names[0])
     if task in (Task.BINARY, Task.MULTI_CLASS) and len(names) > 1:
         raise SpecError(
             f"the graphs have {len(names)} targets y for {task.value}; expected one. Pass task='multi-label' "
@@ -99,9 +100,9 @@ def _finished(
         dtype = np.float64 if task is Task.REGRESSION else np.float32
         y = [None if table is None else table.astype(dtype) for table in good]
         return GraphTargets(level, task, names, y, (), problems, notes)
-    values = np.unique(np.concatenate([table for table in good if table is not None] or [np.zeros(0)]))
-    numbered = [None if table is None else np.searchsorted(values, table) for table in good]
-    classes = tuple(repr(float(value)).removesuffix(".0") for value in values)
+    labels = np.unique(np.concatenate([table for table in good if table is not None] or [np.zeros(0)]))
+    numbered = [None if table is None else np.searchsorted(labels, table) for table in good]
+    classes = tuple(repr(float(label)).removesuffix(".0") for label in labels)
     return GraphTargets(level, task, names, numbered, classes, problems)
 
 
@@ -133,12 +134,6 @@ def _table(graph: Graph, level: Level, index: int, problems: Problems) -> Number
     elif np.isnan(table).all():
         problems[index] = (NO_TARGET, "all of y is missing (NaN), or y is empty")
     return table
-
-
-def _inferred(tables: Sequence[Numbers]) -> Task:
-    if not tables or not all((np.isnan(table) | (table == 0) | (table == 1)).all() for table in tables):
-        return Task.REGRESSION
-    return Task.BINARY if tables[0].shape[1] == 1 else Task.MULTI_LABEL
 
 
 def _misfit(table: Numbers, task: Task) -> str | None:

@@ -120,8 +120,7 @@ def _number_targets(
     strange = ~(np.isnan(y) | (y == 0) | (y == 1))  # not labels
     notes: tuple[str, ...] = (f"decimal commas in {', '.join(map(repr, with_commas))}",) if with_commas else ()
     if task is None:
-        labels = Task.BINARY if len(columns) == 1 else Task.MULTI_LABEL
-        task = Task.REGRESSION if strange[good].any() or np.isnan(y[good]).all() else labels
+        task = infer_task(y[good])
         if task is Task.REGRESSION and len(names) == 1:
             notes += whole_numbers_note(y[good], names[0])
     elif task is not Task.REGRESSION:
@@ -214,6 +213,14 @@ def _labels(cells: Sequence[str]) -> list[str]:
 def _class_order(label: str) -> tuple[float, str]:
     value = number_of(label)
     return (np.inf if value is None else value, label)
+
+
+def infer_task(y: NDArray[np.float64]) -> Task:
+    """What numbers (rows, k), NaN where missing, are: labels where all are 0 or 1, otherwise numbers."""
+    known = y[~np.isnan(y)]
+    if not len(known) or not np.isin(known, (0, 1)).all():
+        return Task.REGRESSION
+    return Task.BINARY if y.shape[1] == 1 else Task.MULTI_LABEL
 
 
 def whole_numbers_note(values: NDArray[Any], name: str) -> tuple[str, ...]:
