@@ -63,7 +63,8 @@ def learning_curve(
         chart.line(at[known], scores[known], curve.style, "" if curve.label in named else curve.label)
         named.add(curve.label)
         if curve.best is not None:
-            chart.ring(float(at[curve.best]), float(scores[curve.best]), curve.note, curve.style)
+            style = "c1" if curve.note else curve.style  # one that is spoken of stands out
+            chart.ring(float(at[curve.best]), float(scores[curve.best]), curve.note, style)
         elif known.sum() == 1:  # a line through one point cannot be seen
             chart.ring(float(at[known][0]), float(scores[known][0]), "", curve.style)
     return chart

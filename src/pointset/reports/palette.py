@@ -30,7 +30,7 @@ LINE_WIDTH, DOT_SIZE, RING_SIZE, RING_WIDTH = 2.0, 3.6, 9.0, 2.4  # about pixels
 
 # Scales, from low to high.
 SCALE = ("#31348b", "#2274a5", "#2a9d8f", "#8ab364", "#f0b84b", "#e4572e")
-SIGNED = ("#123f6d", "#2b6ca8", "#a9cbe3", PAPER, "#f6bfa8", "#d9583b", "#8a2413")
+SIGNED = ("#123f6d", BLUE, "#a9cbe3", PAPER, "#f6bfa8", RED, "#8a2413")
 ERRORS = ("#1f7a54", "#a9d8be", "#fbf6e6", "#f2b66d", "#c2452f")
 SHARES = ("#f6f7f9", "#d3e8ec", "#8cc6cb", "#237f89", "#12525c")
 
