@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import fields
@@ -29,10 +30,17 @@ def test_every_part_is_where_the_registry_says(name: str) -> None:
 
 
 @pytest.mark.parametrize(("page", "kind"), [("encoders.md", "paper"), ("baselines.md", "baseline")])
-def test_the_documentation_lists_every_preset(page: str, kind: str) -> None:
+def test_the_documentation_describes_no_preset_that_does_not_exist(page: str, kind: str) -> None:
     rows = [line.split("|")[1] for line in (DOCS / page).read_text().splitlines() if line.startswith("| `")]
-    listed = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
-    assert sorted(listed) == sorted(name for name, preset in PRESETS.items() if preset.kind == kind)
+    described = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert "pst" in described or "gin" in described
+    assert {PRESETS[name].kind for name in described} == {kind}
+
+
+def test_the_documentation_lists_every_preset() -> None:
+    fill_in = runpy.run_path(str(DOCS / "hooks.py"))["on_page_markdown"]
+    page = fill_in((DOCS / "encoders.md").read_text(), page=None, config=None, files=None)
+    assert all(f"| `{name}` | {preset.kind} | {preset.summary} |" in page for name, preset in PRESETS.items())
 
 
 def test_kinds() -> None:

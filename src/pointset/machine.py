@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""What this machine has: cores and memory. Also the version of the package, for parts that may not import all of it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def cores() -> int:
-    """How many this process may use: fewer than there are where a scheduler or a container gave it some."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-# How much of this process is in memory, and the most since a moment: for measurements that stand alone.
-#
-# ``ru_maxrss`` will not do: it never falls, and a process starts with that of the one that started it.
-
-
+VERSION = "0.1.0"
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _PEAK_ONLY = "5"  # of what the kernel can forget
+Count = TypeVar("Count", int, "NDArray[np.int64]")
+_NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
+# Numbers of four bytes that training keeps for each channel and layer, of each pair of points and of each coordinate.
+# Tensors kept for the backward pass measure 5 to 6 for `pst` and `pst-released`, 4 for `psds`; the rest is room for
+# what is alive beside them.
+_KEPT_NUMBERS = 8
+
+
+def cores() -> int:
+    """How many this process may use: fewer than there are where a scheduler or a container gave it some."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resident_bytes() -> int:
@@ -36,7 +38,10 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """The most that was resident since :func:`forget_peak`; outside of Linux, since the process began."""
+    """The most that was resident since :func:`forget_peak`; outside of Linux, since the process began.
+
+    ``ru_maxrss`` alone would not do: it never falls, and a process starts with that of the one that started it.
+    """
     return _from_kernel("VmHWM:")
 
 
@@ -56,19 +61,6 @@ def _peak_by_resource() -> int:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-# Refuse work that would not fit into memory before it starts.
-
-
-Count = TypeVar("Count", int, "NDArray[np.int64]")
-
-_NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
-
-# Numbers of four bytes that training keeps for each channel and layer, of each pair of points and of each coordinate.
-# Tensors kept for the backward pass measure 5 to 6 for `pst` and `pst-released`, 4 for `psds`; the rest is room for
-# what is alive beside them.
-_KEPT_NUMBERS = 8
 
 
 def training_bytes(num_nodes: Count, rank: Count, *, dim: int, layers: int) -> Count:
@@ -101,9 +93,3 @@ def _available_bytes() -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
-
-
-# The version, for the parts that record it; they may not import the whole package.
-
-
-VERSION = "0.1.0"

@@ -66,6 +66,11 @@ def starts(counts: Integers) -> Integers:
     return np.cumsum(counts) - counts
 
 
+def name_in(counts: Integers, row: int) -> str:
+    """How messages call the graph that a row of a flat array belongs to: nothing where it is the only one."""
+    return "" if len(counts) == 1 else f"graph {np.searchsorted(np.cumsum(counts), row, side='right')}: "
+
+
 class WeightKind(IntEnum):
     """What is known of the weights, so that the inverse can round to the exact value where there is one."""
 
@@ -290,10 +295,8 @@ class EdgeListing:
         return GraphArrays(self.num_nodes, found.num_edges, found.edges, found.weights, found.weight_kind, features)
 
     def place(self, row: int) -> str:
-        """How messages call the graph of a listed row: nothing where it is the only one."""
-        if len(self.counts) == 1:
-            return ""
-        return f"graph {int(np.searchsorted(np.cumsum(self.counts), row, side='right'))}: "
+        """How messages call the graph of a listed row."""
+        return name_in(self.counts, row)
 
 
 class CanonicalEdges(NamedTuple):

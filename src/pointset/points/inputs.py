@@ -32,6 +32,7 @@ ACCEPTED = (
     "a PyG Data, a networkx graph, a scipy sparse or dense (n, n) adjacency matrix, or (num_nodes, edges) with "
     "edges as a list of pairs or a (2, m) tensor"
 )
+_NO_INTEGERS: Integers = np.zeros(0, dtype=np.int64)
 
 
 class RawGraph(NamedTuple):
@@ -73,18 +74,14 @@ def _assemble(raw: list[RawGraph]) -> GraphArrays:
     listing = EdgeListing(
         num_nodes=np.array([graph.num_nodes for graph in raw], dtype=np.int64),
         counts=counts,
-        source=_concatenate([graph.source for graph in raw]),
-        target=_concatenate([graph.target for graph in raw]),
+        source=np.concatenate([_NO_INTEGERS, *(graph.source for graph in raw)]),
+        target=np.concatenate([_NO_INTEGERS, *(graph.target for graph in raw)]),
         weights=None if weights is None else np.concatenate(weights),
         weighted=weighted,
         mirrored=np.array([graph.mirrored for graph in raw], dtype=bool),
     )
     plain = all(graph.features is NO_FEATURES for graph in raw)
     return listing.canonical(None if plain else [graph.features for graph in raw])
-
-
-def _concatenate(parts: list[Integers]) -> Integers:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
 def _read(graph: Any) -> RawGraph:
@@ -215,8 +212,7 @@ def _from_edges(num_nodes: Any, edges: Any) -> RawGraph:
         edges = list(edges) if isinstance(edges, Iterable) and not isinstance(edges, (str, bytes)) else edges
     pairs = _integer_array(edges, "edges")
     if pairs.size == 0:
-        nothing = np.zeros(0, dtype=np.int64)
-        return RawGraph(count, nothing, nothing, None, False)
+        return RawGraph(count, _NO_INTEGERS, _NO_INTEGERS, None, False)
     if pairs.ndim != 2 or 2 not in (pairs.shape if is_array else pairs.shape[1:]):
         raise GraphError(
             f"edges has shape {pairs.shape}; expected pairs (m, 2){', or a (2, m) array' if is_array else ''}"

@@ -12,7 +12,7 @@ from pointset.machine import check_fits
 from pointset.points.graphs import WeightKind
 from pointset.points.matrices import (
     DEFAULT_MATRIX,
-    AdjacencyMatrixFunction,
+    AdjacencyFunction,
     Augmented,
     NormalizedAdjacency,
     matrix_named,
@@ -188,7 +188,7 @@ def _strongest(noisy: Tensor, points: PointSet, error: Tensor) -> Tensor:
     return torch.where(above, full, full.mT)
 
 
-def _rebuilt(function: AdjacencyMatrixFunction, matrix: Tensor, adjacency: Tensor, weighted: bool) -> Rebuilt:
+def _rebuilt(function: AdjacencyFunction, matrix: Tensor, adjacency: Tensor, weighted: bool) -> Rebuilt:
     adjacency = (adjacency + adjacency.mT) / 2
     error = float((function.dense(adjacency) - matrix).abs().max()) if matrix.numel() else 0.0
     both = adjacency.nonzero().mT

@@ -18,7 +18,7 @@ their point sets carry the degrees beside it (docs/departures_from_paper.md).
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 import scipy.sparse
@@ -26,30 +26,33 @@ import torch
 from torch import Tensor
 
 from pointset.errors import MatrixError, did_you_mean
-from pointset.points.graphs import GraphArrays
+from pointset.points.graphs import GraphArrays, name_in, starts
 
 DEFAULT_MATRIX = "laplacian"
 
 
-class AdjacencyMatrixFunction(Protocol):
+class AdjacencyFunction(ABC):
     """Z and its inverse."""
 
     name: str
 
-    def check(self, graphs: GraphArrays) -> None:
+    def check(self, graphs: GraphArrays) -> None:  # noqa: B027 - most matrices represent every graph
         """Refuse graphs that this matrix cannot represent."""
 
+    @abstractmethod
     def dense(self, adjacency: Tensor) -> Tensor:
         """Z of a stack of adjacency matrices (…, n, n), not modified."""
 
+    @abstractmethod
     def sparse(self, adjacency: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         """Z of one large graph."""
 
+    @abstractmethod
     def adjacency(self, matrix: Tensor, degrees: Tensor | None) -> Tensor:
         """A from Z (n, n); ``degrees`` only where Z alone does not determine it."""
 
 
-class Laplacian:
+class Laplacian(AdjacencyFunction):
     """Z = D − A, the paper's default."""
 
     name = "laplacian"
@@ -59,11 +62,9 @@ class Laplacian:
         loops = graphs.edges[0] == graphs.edges[1]
         if loops.any():
             at = int(np.argmax(loops))
-            graph = int(np.searchsorted(np.cumsum(graphs.num_edges), at, side="right"))
-            where = f"graph {graph}: " if len(graphs) > 1 else ""
             raise MatrixError(
-                f"{where}node {graphs.edges[0, at]} has a self-loop, which the Laplacian D − A cannot see (it "
-                "cancels), so the graph would not survive the conversion. Remove self-loops "
+                f"{name_in(graphs.num_edges, at)}node {graphs.edges[0, at]} has a self-loop, which the Laplacian D − A "
+                "cannot see (it cancels), so the graph would not survive the conversion. Remove self-loops "
                 "(torch_geometric.transforms.RemoveSelfLoops()), or use matrix='augmented', 'adjacency' or "
                 "'normalized_adjacency', which keep them"
             )
@@ -82,13 +83,10 @@ class Laplacian:
         return result
 
 
-class Adjacency:
+class Adjacency(AdjacencyFunction):
     """Z = A."""
 
     name = "adjacency"
-
-    def check(self, graphs: GraphArrays) -> None:
-        """Every symmetric matrix is its own adjacency matrix."""
 
     def dense(self, adjacency: Tensor) -> Tensor:
         return adjacency.clone()
@@ -100,13 +98,10 @@ class Adjacency:
         return matrix.clone()
 
 
-class Augmented:
+class Augmented(AdjacencyFunction):
     """Z = D + A, positive semi-definite for every graph without negative weights: the matrix of Theorem 3.1."""
 
     name = "augmented"
-
-    def check(self, graphs: GraphArrays) -> None:
-        """Injective for every graph, self-loops included."""
 
     def dense(self, adjacency: Tensor) -> Tensor:
         matrix = adjacency.clone()
@@ -122,7 +117,7 @@ class Augmented:
         return result
 
 
-class NormalizedAdjacency:
+class NormalizedAdjacency(AdjacencyFunction):
     """Z = D^-½ A D^-½; the row of an isolated node is zero."""
 
     name = "normalized_adjacency"
@@ -131,23 +126,20 @@ class NormalizedAdjacency:
         """D^-½ needs positive degrees; only negative weights can break that."""
         if graphs.weights is None or (graphs.weights > 0).all():
             return
-        start = np.cumsum(graphs.num_nodes) - graphs.num_nodes
-        owner = np.repeat(np.arange(len(graphs)), graphs.num_edges)
-        ends = start[owner] + graphs.edges
-        loop = graphs.edges[0] == graphs.edges[1]
+        start = starts(graphs.num_nodes)
+        ends = np.repeat(start, graphs.num_edges) + graphs.edges  # (2, M) numbers among the nodes of all graphs
+        loops = graphs.edges[0] == graphs.edges[1]
         total = int(graphs.num_nodes.sum())
-        degree = np.bincount(ends[0], graphs.weights, total) + np.bincount(
-            ends[1], np.where(loop, 0, graphs.weights), total
-        )
-        touched = np.bincount(ends.ravel(), minlength=total) > 0
-        bad = touched & (degree <= 0)
+        degree = np.bincount(ends[0], graphs.weights, total)
+        degree += np.bincount(ends[1], np.where(loops, 0, graphs.weights), total)
+        bad = (np.bincount(ends.ravel(), minlength=total) > 0) & (degree <= 0)
         if bad.any():
             at = int(np.argmax(bad))
-            graph = int(np.searchsorted(np.cumsum(graphs.num_nodes), at, side="right"))
+            node = at - int(start[start <= at].max())
             raise MatrixError(
-                f"{f'graph {graph}: ' if len(graphs) > 1 else ''}node {at - start[graph]} has degree {degree[at]:g} "
-                "because of negative weights; D^-½ A D^-½ needs positive degrees. Use matrix='adjacency' or "
-                "'laplacian', which accept negative weights, or take absolute values"
+                f"{name_in(graphs.num_nodes, at)}node {node} has degree {degree[at]:g} because of negative weights; "
+                "D^-½ A D^-½ needs positive degrees. Use matrix='adjacency' or 'laplacian', which accept negative "
+                "weights, or take absolute values"
             )
 
     def dense(self, adjacency: Tensor) -> Tensor:
@@ -177,12 +169,12 @@ def _diagonal(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> scipy.spa
     return scipy.sparse.dia_array((values[None, :], [0]), shape=(len(values), len(values)))
 
 
-MATRICES: dict[str, AdjacencyMatrixFunction] = {
+MATRICES: dict[str, AdjacencyFunction] = {
     function.name: function for function in (Laplacian(), Adjacency(), NormalizedAdjacency(), Augmented())
 }
 
 
-def matrix_named(name: str) -> AdjacencyMatrixFunction:
+def matrix_named(name: str) -> AdjacencyFunction:
     """The matrix of this name, or an error that lists them all."""
     if not isinstance(name, str) or name not in MATRICES:
         hint = did_you_mean(str(name), list(MATRICES))

@@ -28,9 +28,6 @@ from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind
 from pointset.points.matrices import MATRICES
 from pointset.points.point_set import PointSet, Truncation
 
-# Writing point sets into one safetensors file; how it is laid out is said in :mod:`pointset.points.point_files`.
-
-
 FORMAT = "pointset points"
 VERSION = 1  # raise it when an older reader would misunderstand the file
 COUNTS = ("num_nodes", "num_edges", "ranks", "weight_kind", "matrix", "y_rows")  # (G,) int64 each
@@ -70,19 +67,17 @@ def write_points(path: str | Path, points: Sequence[PointSet], names: Sequence[s
 def _tensors(points: list[PointSet], names: list[str]) -> dict[str, Tensor]:
     matrices = list(MATRICES)
     counts = [
-        (
-            one.num_nodes,
-            one.num_edges,
-            one.rank,
-            int(one.weight_kind),
-            matrices.index(one.matrix),
-            NO_Y if one.y is None else (one.y.shape[0] if one.y.dim() else SCALAR_Y),
-        )
+        {
+            "num_nodes": one.num_nodes,
+            "num_edges": one.num_edges,
+            "ranks": one.rank,
+            "weight_kind": int(one.weight_kind),
+            "matrix": matrices.index(one.matrix),
+            "y_rows": NO_Y if one.y is None else (one.y.shape[0] if one.y.dim() else SCALAR_Y),
+        }
         for one in points
     ]
-    tensors = {
-        name: torch.tensor([count[column] for count in counts], dtype=torch.int64) for column, name in enumerate(COUNTS)
-    }
+    tensors = {name: torch.tensor([count[name] for count in counts], dtype=torch.int64) for name in COUNTS}
     missing = (torch.nan,) * 3
     truncation = [missing if one.truncation is None else tuple(one.truncation) for one in points]
     tensors["truncation"] = torch.tensor(truncation, dtype=torch.float64).reshape(-1, 3)
@@ -117,9 +112,6 @@ def _as_bytes(strings: list[str]) -> Tensor:
 def checksum_of(tensor: Tensor) -> int:
     """CRC-32 of the bytes: safetensors itself would not notice a flipped bit."""
     return zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data) if tensor.numel() else 0
-
-
-__all__ = ["PointsInFile", "read_points", "write_points"]
 
 
 class _Block(NamedTuple):

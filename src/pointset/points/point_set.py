@@ -1,4 +1,4 @@
-"""One graph as a set of points: :class:`PointSet`."""
+"""One graph as a set of points, :class:`PointSet`; many of them in flat arrays, :class:`PointSets`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.errors import MatrixError
-from pointset.points.graphs import GraphArrays, LazySequence, WeightKind
+from pointset.points.graphs import GraphArrays, LazySequence, WeightKind, starts
 from pointset.points.matrices import NormalizedAdjacency
 from pointset.points.solve import Solved
 
@@ -162,9 +162,6 @@ class PointSet:
 torch.serialization.add_safe_globals([PointSet, Truncation, WeightKind])
 
 
-# Many point sets in flat arrays, in memory or mapped from disk: :class:`PointSets`.
-
-
 @dataclass(frozen=True, eq=False)
 class Eigenpairs:
     """Eigenpairs of G graphs, flat. Graph i has ``values[value_start[i]:][:ranks[i]]`` and, row by row, an (n, r)
@@ -197,14 +194,13 @@ class Eigenpairs:
             ranks[part.graphs] = part.ranks
             errors[:, part.graphs] = part.spectral_error, part.frobenius_error, part.residual
         sizes = ranks[order]
-        value_start[order] = np.cumsum(sizes) - sizes
-        blocks = sizes * num_nodes[order]
-        vector_start[order] = np.cumsum(blocks) - blocks
+        value_start[order] = starts(sizes)
+        vector_start[order] = starts(sizes * num_nodes[order])
         return cls(ranks, value_start, vector_start, errors[0], errors[1], errors[2], values, vectors)
 
 
 class PointSets(LazySequence[PointSet]):
-    """A sequence of point sets that share flat arrays; each :class:`PointSet` is made when it is asked for."""
+    """Point sets that share flat arrays, in memory or mapped from disk; each is made when it is asked for."""
 
     def __init__(self, graphs: GraphArrays, eigenpairs: Eigenpairs, matrix: str, dtype: torch.dtype = torch.float64):
         self.graphs = graphs

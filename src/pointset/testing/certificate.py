@@ -1,4 +1,9 @@
-"""An invariance certificate for a trained model on some data, in plain values (:func:`check_run`)."""
+"""An invariance certificate for a trained model on some data, in plain values (:func:`check_run`).
+
+Every symmetry is measured and judged in the model's own precision and in float64. In float32 rounding hides small
+violations and cannot be distinguished from them. In float64 the same weights leave nothing of rounding, so that what is
+left there is the structure's own fault.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +39,114 @@ from pointset.testing.symmetry import Change, Measurement, RowsOfGraphs, Symmetr
 from pointset.training.data import load_data
 from pointset.training.outputs import as_predictions
 
-# Every symmetry of a trained model measured and judged, in its own precision and in float64 (:func:`certify`).
-#
-# In float32 rounding hides small violations and cannot be told from them. In float64 the same weights leave nothing of
-# rounding, so that what is left there is the structure's own fault.
-
-
 ALLOWED = {"float32": 1e-4, "float64": 1e-8}  # of the largest output
 _BATCH_SIZE = 64  # graphs
 _BATCH_BYTES = 256 * 2**20  # of activations; large graphs come in smaller batches
+
+
+def check_run(
+    run: str | Path,
+    data: str | None = None,
+    *,
+    smiles: str | None = None,
+    data_dir: Path | None = None,
+    limit: int = 200,
+    seed: int = 0,
+    repeats: int = 3,
+    tolerance: float = ALLOWED["float32"],
+    tolerance_float64: float = ALLOWED["float64"],
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Measure and judge every symmetry of a run's model.
+
+    Args:
+        run: the folder of a run, or a bundle.
+        data: what ``pointset predict`` takes: a table of SMILES, graph files, the name of a dataset; by default the
+            test part of the run's own data.
+        smiles: the column of SMILES of a table.
+        data_dir: where a dataset's files lie.
+        limit: most graphs to check, drawn at random.
+        seed: of that choice and of all random changes.
+        repeats: number of random draws of each change.
+        tolerance: largest difference in float32, relative to the largest output.
+        tolerance_float64: the same in float64.
+        progress: whether to show bars; by default where there is a terminal.
+
+    Returns:
+        ``invariant``, ``graphs`` (how many were checked), ``repeated_eigenvalues`` (how many of them have some),
+        ``checks`` (one for each symmetry and precision, with the worst graph), ``worst_check`` (the one nearest to its
+        tolerance, or farthest beyond), ``left_out`` (rows that cannot be read, with reasons), and what was asked. All
+        is fit for JSON: what is not a finite number is None.
+
+    Raises:
+        PointsetError: the run or its data cannot be read, so that nothing is said of the model.
+    """
+    check_whole_numbers(limit=limit, repeats=repeats)
+    allowed = {"float32": tolerance, "float64": tolerance_float64}
+    for value in allowed.values():
+        if not 0 < value < math.inf:
+            raise SpecError(f"got a tolerance of {value!r}; expected a positive number")
+    predictor = load(run)
+    if data is None:
+        source, name = _test_part(predictor, Path(run), data_dir, progress)
+    else:
+        options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
+        source, name = TablePrediction(predictor, options, show=progress).source, data
+    drawn = _drawn(predictor, source, name, limit, seed, progress)
+    checks = certify(predictor.model, drawn.graphs, seed=seed, repeats=repeats, allowed=allowed, progress=progress)
+    found = {
+        "invariant": all(check.passed for check in checks),
+        "run": str(run),
+        "data": drawn.data,
+        "graphs": len(drawn.graphs),
+        "available": drawn.available,
+        "repeated_eigenvalues": _with_repeated_eigenvalues(predictor.model, drawn.graphs),
+        "repeats": repeats,
+        "seed": seed,
+        "checks": [_plain(check, predictor, drawn) for check in checks],
+        "worst_check": checks.index(max(checks, key=lambda check: check.excess)),
+        "left_out": [{"row": name, "reason": reason} for name, reason in drawn.left_out.items()],
+    }
+    plain: dict[str, Any] = finite(found)
+    return plain
+
+
+def _plain(check: Check, predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
+    measured = check.measured
+    return {
+        "symmetry": measured.symmetry.name.lower(),
+        "change": measured.symmetry.value,
+        "precision": check.precision,
+        "largest": measured.largest,
+        "tolerance": check.tolerance,
+        "passed": check.passed,
+        "largest_output": measured.largest_output,
+        "worst": None if measured.worst is None else _worst(measured.worst, measured.differences, predictor, drawn),
+    }
+
+
+def _worst(worst: Change, differences: list[float], predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
+    """The graph with the largest change, and what ``pointset predict`` would say of it before and after."""
+    card, graph = predictor.card, drawn.graphs[worst.graph]
+    rows = torch.stack([worst.before, worst.after]).to("cpu", torch.float64)
+    before, after = as_predictions(rows, card.task, predictor.bundle.scale)[:, worst.column].tolist()
+    return {
+        "graph": drawn.names[worst.graph],
+        "smiles": drawn.smiles[worst.graph],
+        "nodes": graph.num_nodes,
+        "edges": graph.edges.shape[1],
+        "difference": differences[worst.graph],
+        "target": (card.classes or card.target_names)[worst.column],
+        "node": worst.row if predictor.model.readout.level == "node" else None,
+        "before": before,
+        "after": after,
+    }
+
+
+def _with_repeated_eigenvalues(model: PointModel, graphs: list[Graph]) -> int:
+    """Only on these graphs another basis inside an eigenspace is more than a change of signs."""
+    spaces = (points.eigenspaces() for points in as_points(model, graphs))
+    return sum(any(space.multiplicity > 1 for space in of_graph) for of_graph in spaces)
 
 
 class Check(NamedTuple):
@@ -98,52 +202,20 @@ def certify(
     return checks
 
 
-# Graphs on which a run's model is checked: of any data that it can predict, or of its own test part.
-
-
-_PART = "test"
-
-
 @dataclass(frozen=True, eq=False)
 class DrawnGraphs:
-    """Some graphs of an input, in its order."""
+    """Some graphs of an input, in its order, with the features that the model takes."""
 
     data: str  # the input, for people
-    unit: str  # "row" or "graph"
     available: int  # how many the input has
     names: list[str] = field(default_factory=list)  # "line 7", "graph 3"
     smiles: list[str | None] = field(default_factory=list)
-    graphs: list[Graph] = field(default_factory=list)  # with the features that the model takes
+    graphs: list[Graph] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)  # by name, why it cannot be read
 
 
-def graphs_of_data(
-    predictor: Predictor,
-    options: PredictionOptions,
-    *,
-    limit: int,
-    seed: int,
-    progress: bool | None = None,
-) -> DrawnGraphs:
-    """At most ``limit`` rows of a table of SMILES, of graph files, or of a dataset.
-
-    Raises:
-        PointsetError: the input cannot be read, or none of its rows drawn.
-    """
-    source = TablePrediction(predictor, options, show=progress).source
-    return _drawn(predictor, source, options.input, limit, seed, progress)
-
-
-def graphs_of_run(
-    predictor: Predictor,
-    run: Path,
-    *,
-    data_dir: Path | None = None,
-    limit: int,
-    seed: int,
-    progress: bool | None = None,
-) -> DrawnGraphs:
-    """At most ``limit`` graphs of the run's own test part.
+def _test_part(predictor: Predictor, run: Path, data_dir: Path | None, progress: bool | None) -> tuple[Source, str]:
+    """The test part of a run's own data, and its name for people.
 
     Raises:
         MissingDataError: it is a bundle without a run, or the data is nowhere.
@@ -153,10 +225,9 @@ def graphs_of_run(
     if not folder.has_run:
         raise MissingDataError(f"{run} is a model without the data of its run; give some, as for `pointset predict`")
     data = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
-    if not len(data.part(_PART)):
-        raise SpecError(f"{data.card.name} has no graphs in its part {_PART!r}; give other data to check on")
-    source = DatasetSource(data.dataset, _PART, _needs(predictor))
-    return _drawn(predictor, source, f"{data.card.name}, {_PART}", limit, seed, progress)
+    if not len(data.part("test")):
+        raise SpecError(f"{data.card.name} has no graphs in its part 'test'; give other data to check on")
+    return DatasetSource(data.dataset, "test", _needs(predictor)), f"{data.card.name}, test"
 
 
 def _needs(predictor: Predictor) -> Needs:
@@ -166,21 +237,21 @@ def _needs(predictor: Predictor) -> Needs:
 def _drawn(
     predictor: Predictor, source: Source, data: str, limit: int, seed: int, progress: bool | None
 ) -> DrawnGraphs:
-    rows = track(source.rows(), "Reading", source.count(), show=progress)
-    entries, available = _sample(rows, limit, seed)
-    drawn = DrawnGraphs(data, source.unit, available)
+    """At most ``limit`` graphs of the input, at random, those that can be read with the features the model takes."""
+    rows, available = _sample(track(source.rows(), "Reading", source.count(), show=progress), limit, seed)
+    drawn = DrawnGraphs(data, available)
     read = predictor.molecule_reader() if source.has_smiles else None
-    for entry in entries:
+    for row in rows:
         try:
-            item = read_chunk(read, [entry.item])[0] if read is not None and entry.problem is None else entry.item
-            graph = _prepared(predictor, entry, item)
+            item = read_chunk(read, [row.item])[0] if read is not None and row.problem is None else row.item
+            graph = _prepared(predictor, row, item)
         except MissingExtraError:
             raise
         except PointsetError as error:
-            drawn.left_out[entry.place] = str(error)
+            drawn.left_out[row.place] = str(error)
             continue
-        drawn.names.append(entry.place)
-        drawn.smiles.append(_smiles(source, entry))
+        drawn.names.append(row.place)
+        drawn.smiles.append(_smiles(source, row))
         drawn.graphs.append(graph)
     if not drawn.graphs:
         why = next((f"{name}: {reason}" for name, reason in drawn.left_out.items()), f"it has no {source.unit}s")
@@ -188,32 +259,31 @@ def _drawn(
     return drawn
 
 
-def _sample(entries: Iterable[InputRow], limit: int, seed: int) -> tuple[list[InputRow], int]:
+def _sample(rows: Iterable[InputRow], limit: int, seed: int) -> tuple[list[InputRow], int]:
     """``limit`` of them, each set equally likely, in their order; and how many there are (reservoir sampling)."""
     generator = random.Random(seed)  # noqa: S311 no secret
-    kept: list[tuple[int, InputRow]] = []
+    chosen: list[tuple[int, InputRow]] = []
     count = 0
-    for count, entry in enumerate(entries, start=1):
-        if len(kept) < limit:
-            kept.append((count, entry))
+    for count, row in enumerate(rows, start=1):
+        if len(chosen) < limit:
+            chosen.append((count, row))
         elif (place := generator.randrange(count)) < limit:
-            kept[place] = count, entry
-    return [entry for _, entry in sorted(kept, key=itemgetter(0))], count
+            chosen[place] = count, row
+    return [row for _, row in sorted(chosen, key=itemgetter(0))], count
 
 
-def _prepared(predictor: Predictor, entry: InputRow, item: Any) -> Graph:
+def _prepared(predictor: Predictor, row: InputRow, item: Any) -> Graph:
     """The graph with the features that the model takes.
 
     Raises:
         PointsetError: there is none, or it does not fit the model.
     """
-    if entry.problem is not None:
-        raise SpecError(entry.problem)
+    if row.problem is not None:
+        raise SpecError(row.problem)
     if isinstance(item, Unreadable):
         raise unread_error(item)
-    graph = (
-        molecule_graph(item) if isinstance(item, Molecule) else item if isinstance(item, Graph) else read_graph(item)[0]
-    )
+    graph = molecule_graph(item) if isinstance(item, Molecule) else item
+    graph = graph if isinstance(graph, Graph) else read_graph(graph)[0]
     check_forward_fits(graph.num_nodes, predictor.model.readout.linear.in_features)
     needs = _needs(predictor)
     arrays = read_graph(needs.fit(graph))
@@ -221,110 +291,7 @@ def _prepared(predictor: Predictor, entry: InputRow, item: Any) -> Graph:
     return arrays[0]
 
 
-def _smiles(source: Source, entry: InputRow) -> str | None:
-    if isinstance(entry.item, str):
-        return entry.item
-    return dict(zip(source.columns, entry.cells, strict=True)).get("smiles")
-
-
-def check_run(
-    run: str | Path,
-    data: str | None = None,
-    *,
-    smiles: str | None = None,
-    data_dir: Path | None = None,
-    limit: int = 200,
-    seed: int = 0,
-    repeats: int = 3,
-    tolerance: float = ALLOWED["float32"],
-    tolerance_float64: float = ALLOWED["float64"],
-    progress: bool | None = None,
-) -> dict[str, Any]:
-    """Measure and judge every symmetry of a run's model.
-
-    Args:
-        run: the folder of a run, or a bundle.
-        data: what ``pointset predict`` takes: a table of SMILES, graph files, the name of a dataset; by default the
-            test part of the run's own data.
-        smiles: the column of SMILES of a table.
-        data_dir: where a dataset's files lie.
-        limit: most graphs to check, drawn at random.
-        seed: of that choice and of all random changes.
-        repeats: number of random draws of each change.
-        tolerance: largest difference in float32, relative to the largest output.
-        tolerance_float64: the same in float64.
-        progress: whether to show bars; by default where there is a terminal.
-
-    Returns:
-        ``invariant``, ``graphs`` (how many were checked), ``repeated_eigenvalues`` (how many of them have some),
-        ``checks`` (one for each symmetry and precision, with the worst graph), ``worst_check`` (the one nearest to its
-        tolerance, or farthest beyond), ``left_out`` (rows that cannot be read, with reasons), and what was asked. All
-        is fit for JSON: what is no finite number is None.
-
-    Raises:
-        PointsetError: the run or its data cannot be read, so that nothing is said of the model.
-    """
-    check_whole_numbers(limit=limit, repeats=repeats)
-    for allowed_change in (tolerance, tolerance_float64):
-        if not 0 < allowed_change < math.inf:
-            raise SpecError(f"got a tolerance of {allowed_change!r}; expected a positive number")
-    predictor, allowed = load(run), {"float32": tolerance, "float64": tolerance_float64}
-    if data is None:
-        drawn = graphs_of_run(predictor, Path(run), data_dir=data_dir, limit=limit, seed=seed, progress=progress)
-    else:
-        options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
-        drawn = graphs_of_data(predictor, options, limit=limit, seed=seed, progress=progress)
-    checks = certify(predictor.model, drawn.graphs, seed=seed, repeats=repeats, allowed=allowed, progress=progress)
-    found = {
-        "invariant": all(check.passed for check in checks),
-        "run": str(run),
-        "data": drawn.data,
-        "graphs": len(drawn.graphs),
-        "available": drawn.available,
-        "repeated_eigenvalues": _with_repeated_eigenvalues(predictor.model, drawn.graphs),
-        "repeats": repeats,
-        "seed": seed,
-        "checks": [_plain(check, predictor, drawn) for check in checks],
-        "worst_check": checks.index(max(checks, key=lambda check: check.excess)),
-        "left_out": [{"row": name, "reason": reason} for name, reason in drawn.left_out.items()],
-    }
-    plain: dict[str, Any] = finite(found)
-    return plain
-
-
-def _plain(check: Check, predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
-    measured = check.measured
-    return {
-        "symmetry": measured.symmetry.name.lower(),
-        "change": measured.symmetry.value,
-        "precision": check.precision,
-        "largest": measured.largest,
-        "tolerance": check.tolerance,
-        "passed": check.passed,
-        "largest_output": measured.largest_output,
-        "worst": None if measured.worst is None else _worst(measured.worst, measured.differences, predictor, drawn),
-    }
-
-
-def _worst(worst: Change, differences: list[float], predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
-    """The graph with the largest change, and what ``pointset predict`` would say of it before and after."""
-    card, graph = predictor.card, drawn.graphs[worst.graph]
-    rows = torch.stack([worst.before, worst.after]).to("cpu", torch.float64)
-    before, after = as_predictions(rows, card.task, predictor.bundle.scale)[:, worst.column].tolist()
-    return {
-        "graph": drawn.names[worst.graph],
-        "smiles": drawn.smiles[worst.graph],
-        "nodes": graph.num_nodes,
-        "edges": graph.edges.shape[1],
-        "difference": differences[worst.graph],
-        "target": (card.classes or card.target_names)[worst.column],
-        "node": worst.row if predictor.model.readout.level == "node" else None,
-        "before": before,
-        "after": after,
-    }
-
-
-def _with_repeated_eigenvalues(model: PointModel, graphs: list[Graph]) -> int:
-    """Only on these graphs another basis inside an eigenspace is more than a change of signs."""
-    spaces = (points.eigenspaces() for points in as_points(model, graphs))
-    return sum(any(space.multiplicity > 1 for space in of_graph) for of_graph in spaces)
+def _smiles(source: Source, row: InputRow) -> str | None:
+    if isinstance(row.item, str):
+        return row.item
+    return dict(zip(source.columns, row.cells, strict=True)).get("smiles")

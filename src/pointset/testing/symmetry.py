@@ -1,4 +1,7 @@
-"""By how much a model's output changes where it must not: for every symmetry and every graph."""
+"""By how much a model's output changes where it must not: for every symmetry and every graph.
+
+:func:`assert_invariant` raises at the first violation, :func:`measure_invariance` measures all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from torch import Tensor, nn
 
 from pointset.encoders.batch import collate
 from pointset.encoders.coordinates import Coordinates
+from pointset.encoders.model import has_coordinates
 from pointset.errors import SpecError
 from pointset.machine import training_bytes
 from pointset.points.convert import to_points_many
@@ -25,75 +29,208 @@ from pointset.points.matrices import DEFAULT_MATRIX
 from pointset.points.point_set import PointSet
 from pointset.progress import Advance
 
-# Changes that leave a graph the same graph: another order of its nodes, another basis of its points.
-
-
-def rotated_in_eigenspaces(points: PointSet, generator: torch.Generator) -> PointSet:
-    """The same graph's points with another orthonormal basis in each eigenspace."""
-    vectors = points.eigenvectors.clone()
-    start = 0
-    for space in points.eigenspaces():
-        stop = start + space.multiplicity
-        vectors[:, start:stop] @= random_rotation(space.multiplicity, generator).to(vectors.dtype)
-        start = stop
-    return dataclasses.replace(points, eigenvectors=vectors)
-
-
-def reordered_nodes(points: PointSet, order: Tensor) -> PointSet:
-    """The same graph whose node i is node ``order[i]`` of the old one."""
-    rows = {
-        name: value[order]
-        for name in ("eigenvectors", "x", "pos", "degrees")
-        if (value := getattr(points, name)) is not None
-    }
-    if points.edge_index is not None:
-        rows["edge_index"] = order.argsort()[points.edge_index]
-    return dataclasses.replace(points, **rows)
-
-
-def reordered_graph(graph: Graph, order: Tensor) -> Graph:
-    """The same for a graph that is not decomposed yet; its target ``y`` stays as it is."""
-    features = graph.features
-    x, pos = (None if value is None else value[order] for value in (features.x, features.pos))
-    moved = dataclasses.replace(
-        graph, edges=order.argsort().numpy()[graph.edges], features=features._replace(x=x, pos=pos)
-    )
-    return read_graph(moved)[0]  # the edges, with their weights and features, in the order of the new numbers
-
-
-def random_rotation(size: int, generator: torch.Generator) -> Tensor:
-    """A random element of O(size), uniform, reflections included; (size, size) in float64."""
-    q, r = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64))
-    rotation: Tensor = q * r.diagonal().sign()
-    return rotation
-
-
-def has_coordinates(model: nn.Module) -> bool:
-    """Whether :func:`turned_coordinates` has anything to turn."""
-    return any(isinstance(part, Coordinates) for part in model.modules())
-
-
-@contextmanager
-def turned_coordinates(model: nn.Module, generator: torch.Generator) -> Iterator[None]:
-    """Inside, every module of coordinates (d, B, n, r) gives them times a random R ∈ O(r), one for each graph."""
-
-    def turn(_module: nn.Module, _arguments: Any, v: Tensor) -> Tensor:
-        turns = [random_rotation(v.shape[-1], generator) for _ in range(v.shape[1])]
-        return v @ torch.stack(turns).to(v) if turns else v
-
-    hooks = [part.register_forward_hook(turn) for part in model.modules() if isinstance(part, Coordinates)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-# A model's output for each graph, computed in batches of consecutive graphs (:class:`RowsOfGraphs`).
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # relative to the largest output
 
 
 class InvarianceError(AssertionError):
     """A model's output changed where it must not."""
+
+
+class Symmetry(StrEnum):
+    """What must not matter; the value is how messages call it."""
+
+    ALONE = "each graph alone instead of in a batch"
+    NODE_ORDER = "another order of the nodes"
+    EIGENSPACES = "another basis inside the eigenspaces"
+    ORTHOGONAL = "an orthogonal transformation of the points"
+    BATCH = "another order of the batch"
+    GRAPH_ORDER = "another order of the nodes, decomposed anew"
+
+
+def assert_invariant(
+    model: nn.Module, graphs: Sequence[Any], *, tolerance: float | None = None, seed: int = 0, repeats: int = 2
+) -> None:
+    """Raise where the model's output depends on more than the graph.
+
+    Checked, each with ``repeats`` random draws: another order of the nodes; R ∈ O(r), reflections included, applied
+    to the points; another basis inside each eigenspace (signs where it has one dimension); each graph alone instead of
+    in the batch; another order of the batch. The model is put into evaluation mode and back.
+
+    Args:
+        model: a :class:`pointset.PointModel`, or any module that takes a :class:`pointset.PointBatch` and gives a row
+            for each graph or for each node. R ∈ O(r) needs the coordinates, so it is tried where the model has a module
+            :class:`~pointset.encoders.Coordinates`.
+        graphs: graphs of any accepted kind, or point sets.
+        tolerance: largest difference, relative to the largest output of all graphs; by default 1e-10 in float64 and
+            1e-5 in float32.
+        seed: of the random draws.
+        repeats: number of random draws.
+
+    Raises:
+        SpecError: there are no graphs.
+        InvarianceError: which change mattered, for which graph, and by how much.
+
+    Example:
+        >>> import networkx as nx, pointset
+        >>> model = pointset.PointModel.from_preset("pst", dim=8, layers=2).double()
+        >>> pointset.testing.assert_invariant(model, [nx.cycle_graph(6), nx.hypercube_graph(3)])
+    """
+    points = as_points(model, graphs)
+    if not points:
+        raise SpecError("got no graphs; expected at least one, as nothing is checked without")
+    dtype = next((p.dtype for p in model.parameters()), torch.float64)
+    allowed = TOLERANCE.get(dtype, 1e-5) if tolerance is None else tolerance
+    with _evaluating(model):
+        for draw in _draws(model, points, seed=seed, repeats=repeats, rows=RowsOfGraphs(model)):
+            scale = _largest_output(draw.before)
+            for graph, difference in enumerate(draw.differences):
+                relative = difference / scale
+                if not relative <= allowed and draw.before[graph].numel():  # also where it is NaN
+                    raise InvarianceError(
+                        f"{draw.symmetry} changed the output for graph {graph} by {relative:.1e} of the largest output "
+                        f"{scale:.3g}; allowed is {allowed:.0e}"
+                    )
+
+
+class Change(NamedTuple):
+    """Where the output of a graph changed the most."""
+
+    graph: int  # position
+    row: int  # 0, or the node
+    column: int
+    before: Tensor  # (out,) the whole row
+    after: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """The largest changes that any draw made. What is not a number counts as infinite."""
+
+    symmetry: Symmetry
+    differences: list[float]  # of each graph, relative to the largest output of all graphs
+    largest_output: float
+    worst: Change | None  # None: there are no outputs
+
+    @property
+    def largest(self) -> float:
+        """Over all graphs."""
+        return max(self.differences, default=0.0)
+
+
+def measure_invariance(
+    model: nn.Module,
+    graphs: Sequence[Any],
+    *,
+    seed: int = 0,
+    repeats: int = 2,
+    rows: RowsOfGraphs | None = None,
+) -> list[Measurement]:
+    """Measure every symmetry for every graph; nothing is judged (:func:`assert_invariant` does).
+
+    Args:
+        model: a :class:`pointset.PointModel`, or any module that takes a :class:`pointset.PointBatch` and gives a row
+            for each graph or for each node.
+        graphs: graphs of any accepted kind, or point sets, which cannot be decomposed anew.
+        seed: of the random draws.
+        repeats: number of random draws.
+        rows: how the model is computed; by default all graphs in one batch.
+
+    Returns:
+        A measurement for each symmetry that can be tried: R ∈ O(r) needs a module of coordinates.
+    """
+    decomposable = None if any(isinstance(graph, PointSet) for graph in graphs) else list(read_graphs(graphs))
+    points = as_points(model, graphs if decomposable is None else decomposable)
+    rows = rows or RowsOfGraphs(model)
+    with _evaluating(model):
+        seen = list(_draws(model, points, graphs=decomposable, seed=seed, repeats=repeats, rows=rows))
+    by_symmetry = [[draw for draw in seen if draw.symmetry is symmetry] for symmetry in Symmetry]
+    return [_measurement(draws) for draws in by_symmetry if draws]
+
+
+def _measurement(draws: list[_Draw]) -> Measurement:
+    scale = _largest_output(draws[0].before)
+    by_draw = [[_or_infinite(one / scale) for one in draw.differences] for draw in draws]
+    differences = [max(of_graph) for of_graph in zip(*by_draw, strict=True)]
+    with_output = [at for at, rows in enumerate(draws[0].before) if rows.numel()]
+    if not with_output:
+        return Measurement(draws[0].symmetry, differences, scale, None)
+    graph = max(with_output, key=lambda at: differences[at])
+    draw = draws[max(range(len(draws)), key=lambda at: by_draw[at][graph])]
+    before, after = (rows[graph].reshape(len(rows[graph]), -1) for rows in (draw.before, draw.after))
+    change = (after - before).abs().nan_to_num(nan=math.inf)
+    row, column = divmod(int(change.argmax()), change.shape[-1])
+    return Measurement(draw.symmetry, differences, scale, Change(graph, row, column, before[row], after[row]))
+
+
+def _or_infinite(difference: float) -> float:
+    return math.inf if math.isnan(difference) else difference
+
+
+def _largest_output(before: Sequence[Tensor]) -> float:
+    """Over all graphs, as far as they are numbers; NaN where none is."""
+    outputs = torch.cat([rows.flatten() for rows in before]).abs() if before else torch.empty(0)
+    numbers = outputs[outputs.isfinite()]
+    if outputs.numel() and not numbers.numel():
+        return math.nan
+    return max(float(numbers.max()) if numbers.numel() else 0.0, torch.finfo(torch.float32).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """What one random draw of one change did."""
+
+    symmetry: Symmetry
+    before: list[Tensor]  # (rows, out) of each graph
+    after: list[Tensor]
+
+    @cached_property
+    def differences(self) -> list[float]:
+        """The largest |after − before| of each graph; NaN where there is no number."""
+        pairs = zip(self.before, self.after, strict=True)
+        return [float((after - before).abs().max()) if before.numel() else 0.0 for before, after in pairs]
+
+
+def _draws(
+    model: nn.Module,
+    points: list[PointSet],
+    *,
+    graphs: Sequence[Graph] | None = None,
+    seed: int,
+    repeats: int,
+    rows: RowsOfGraphs,
+) -> Iterator[_Draw]:
+    """All draws, one after the other; ``graphs`` are those of the points, where they are to be decomposed anew."""
+    generator = torch.Generator().manual_seed(seed)
+    before = rows(points)
+    yield _Draw(Symmetry.ALONE, before, [rows([one])[0] for one in points])
+    for _ in range(repeats):
+        orders = _orders([one.num_nodes for one in points], generator)
+        moved = [reordered_nodes(one, order) for one, order in zip(points, orders, strict=True)]
+        yield _Draw(Symmetry.NODE_ORDER, before, _moved_back(rows(moved), orders))
+        rotated = [rotated_in_eigenspaces(one, generator) for one in points]
+        yield _Draw(Symmetry.EIGENSPACES, before, rows(rotated))
+        if has_coordinates(model):
+            with _turned_coordinates(model, generator):
+                after = rows(points)
+            yield _Draw(Symmetry.ORTHOGONAL, before, after)
+        batch_order = torch.randperm(len(points), generator=generator)
+        shuffled = rows([points[position] for position in batch_order.tolist()])
+        yield _Draw(Symmetry.BATCH, before, [shuffled[position] for position in batch_order.argsort().tolist()])
+        if graphs is not None:
+            orders = _orders([graph.num_nodes for graph in graphs], generator)
+            anew = [reordered_graph(graph, order) for graph, order in zip(graphs, orders, strict=True)]
+            yield _Draw(Symmetry.GRAPH_ORDER, before, _moved_back(rows(as_points(model, anew)), orders))
+
+
+def _orders(sizes: list[int], generator: torch.Generator) -> list[Tensor]:
+    return [torch.randperm(size, generator=generator) for size in sizes]
+
+
+def _moved_back(rows: list[Tensor], orders: list[Tensor]) -> list[Tensor]:
+    """Rows of nodes in their old order; rows of graphs as they are."""
+    if any(len(part) != len(order) for part, order in zip(rows, orders, strict=True)):
+        return rows
+    return [part[order.argsort()] for part, order in zip(rows, orders, strict=True)]
 
 
 class RowsOfGraphs:
@@ -155,9 +292,16 @@ class RowsOfGraphs:
         )
 
 
+def as_points(model: nn.Module, graphs: Sequence[Any]) -> list[PointSet]:
+    """Points of the model's matrix, in float64."""
+    if all(isinstance(graph, PointSet) for graph in graphs):
+        return list(graphs)
+    return list(to_points_many(graphs, matrix=getattr(model, "matrix", DEFAULT_MATRIX), progress=False))
+
+
 @contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """Inside, the model is in evaluation mode and nothing is noted for gradients."""
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in evaluation mode and gradients are off."""
     was_training = model.training
     model.eval()
     try:
@@ -167,221 +311,57 @@ def at_rest(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-class Symmetry(StrEnum):
-    """What must not matter; the value is how messages call it."""
+@contextmanager
+def _turned_coordinates(model: nn.Module, generator: torch.Generator) -> Iterator[None]:
+    """Inside, every module of coordinates (d, B, n, r) gives them times a random R ∈ O(r), one for each graph."""
 
-    ALONE = "each graph alone instead of in a batch"
-    NODE_ORDER = "another order of the nodes"
-    EIGENSPACES = "another basis inside the eigenspaces"
-    ORTHOGONAL = "an orthogonal transformation of the points"
-    BATCH = "another order of the batch"
-    GRAPH_ORDER = "another order of the nodes, decomposed anew"
+    def turn(_module: nn.Module, _arguments: Any, v: Tensor) -> Tensor:
+        turns = [random_rotation(v.shape[-1], generator) for _ in range(v.shape[1])]
+        return v @ torch.stack(turns).to(v) if turns else v
 
-
-@dataclass(frozen=True, eq=False)
-class Observation:
-    """What one random draw of one change did."""
-
-    symmetry: Symmetry
-    before: list[Tensor]  # (rows, out) of each graph
-    after: list[Tensor]
-
-    @cached_property
-    def differences(self) -> list[float]:
-        """The largest |after − before| of each graph; NaN where there is no number."""
-        pairs = zip(self.before, self.after, strict=True)
-        return [float((after - before).abs().max()) if before.numel() else 0.0 for before, after in pairs]
+    hooks = [part.register_forward_hook(turn) for part in model.modules() if isinstance(part, Coordinates)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
-class Change(NamedTuple):
-    """Where the output of a graph changed the most."""
-
-    graph: int  # position
-    row: int  # 0, or the node
-    column: int
-    before: Tensor  # (out,) the whole row
-    after: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """The largest changes that any draw made. What is no number counts as infinite."""
-
-    symmetry: Symmetry
-    differences: list[float]  # of each graph, relative to the largest output of all graphs
-    largest_output: float
-    worst: Change | None  # None: there are no outputs
-
-    @property
-    def largest(self) -> float:
-        """Over all graphs."""
-        return max(self.differences, default=0.0)
+def rotated_in_eigenspaces(points: PointSet, generator: torch.Generator) -> PointSet:
+    """The same graph's points with another orthonormal basis in each eigenspace."""
+    vectors = points.eigenvectors.clone()
+    start = 0
+    for space in points.eigenspaces():
+        stop = start + space.multiplicity
+        vectors[:, start:stop] @= random_rotation(space.multiplicity, generator).to(vectors.dtype)
+        start = stop
+    return dataclasses.replace(points, eigenvectors=vectors)
 
 
-def measure_invariance(
-    model: nn.Module,
-    graphs: Sequence[Any],
-    *,
-    seed: int = 0,
-    repeats: int = 2,
-    rows: RowsOfGraphs | None = None,
-) -> list[Measurement]:
-    """Measure every symmetry for every graph; nothing is judged (:func:`pointset.testing.assert_invariant` does).
-
-    Args:
-        model: a :class:`pointset.PointModel`, or any module that takes a :class:`pointset.PointBatch` and gives a row
-            for each graph or for each node.
-        graphs: graphs of any accepted kind, or point sets, which cannot be decomposed anew.
-        seed: of the random draws.
-        repeats: number of random draws.
-        rows: how the model is computed; by default all graphs in one batch.
-
-    Returns:
-        A measurement for each symmetry that can be tried: R ∈ O(r) needs a module of coordinates.
-    """
-    decomposable = None if any(isinstance(graph, PointSet) for graph in graphs) else list(read_graphs(graphs))
-    points = as_points(model, graphs if decomposable is None else decomposable)
-    rows = rows or RowsOfGraphs(model)
-    with at_rest(model):
-        seen = list(observations(model, points, graphs=decomposable, seed=seed, repeats=repeats, rows=rows))
-    by_symmetry = [[one for one in seen if one.symmetry is symmetry] for symmetry in Symmetry]
-    return [_measurement(draws) for draws in by_symmetry if draws]
+def random_rotation(size: int, generator: torch.Generator) -> Tensor:
+    """A random element of O(size), uniform, reflections included; (size, size) in float64."""
+    q, r = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64))
+    rotation: Tensor = q * r.diagonal().sign()
+    return rotation
 
 
-def observations(
-    model: nn.Module,
-    points: list[PointSet],
-    *,
-    graphs: Sequence[Graph] | None = None,
-    seed: int,
-    repeats: int,
-    rows: RowsOfGraphs,
-) -> Iterator[Observation]:
-    """All draws, one after the other; ``graphs`` are those of the points, where they are to be decomposed anew."""
-    generator = torch.Generator().manual_seed(seed)
-    before = rows(points)
-    yield Observation(Symmetry.ALONE, before, [rows([one])[0] for one in points])
-    for _ in range(repeats):
-        for symmetry, after in _one_draw_of_each(model, points, rows, generator):
-            yield Observation(symmetry, before, after)
-        if graphs is not None:
-            orders = _orders([graph.num_nodes for graph in graphs], generator)
-            moved = [reordered_graph(graph, order) for graph, order in zip(graphs, orders, strict=True)]
-            yield Observation(Symmetry.GRAPH_ORDER, before, _moved_back(rows(as_points(model, moved)), orders))
+def reordered_nodes(points: PointSet, order: Tensor) -> PointSet:
+    """The same graph whose node i is node ``order[i]`` of the old one."""
+    rows = {
+        name: value[order]
+        for name in ("eigenvectors", "x", "pos", "degrees")
+        if (value := getattr(points, name)) is not None
+    }
+    if points.edge_index is not None:
+        rows["edge_index"] = order.argsort()[points.edge_index]
+    return dataclasses.replace(points, **rows)
 
 
-def _one_draw_of_each(
-    model: nn.Module, points: list[PointSet], rows: RowsOfGraphs, generator: torch.Generator
-) -> Iterator[tuple[Symmetry, list[Tensor]]]:
-    orders = _orders([one.num_nodes for one in points], generator)
-    moved = [reordered_nodes(one, order) for one, order in zip(points, orders, strict=True)]
-    yield Symmetry.NODE_ORDER, _moved_back(rows(moved), orders)
-    yield Symmetry.EIGENSPACES, rows([rotated_in_eigenspaces(one, generator) for one in points])
-    if has_coordinates(model):
-        with turned_coordinates(model, generator):
-            after = rows(points)
-        yield Symmetry.ORTHOGONAL, after
-    batch_order = torch.randperm(len(points), generator=generator)
-    shuffled = rows([points[position] for position in batch_order.tolist()])
-    yield Symmetry.BATCH, [shuffled[position] for position in batch_order.argsort().tolist()]
-
-
-def largest_output(before: Sequence[Tensor]) -> float:
-    """Over all graphs, as far as they are numbers; NaN where none is."""
-    outputs = torch.cat([rows.flatten() for rows in before]).abs() if before else torch.empty(0)
-    numbers = outputs[outputs.isfinite()]
-    if outputs.numel() and not numbers.numel():
-        return math.nan
-    return max(float(numbers.max()) if numbers.numel() else 0.0, torch.finfo(torch.float32).tiny)
-
-
-def as_points(model: nn.Module, graphs: Sequence[Any]) -> list[PointSet]:
-    """Points of the model's matrix, in float64."""
-    if all(isinstance(graph, PointSet) for graph in graphs):
-        return list(graphs)
-    return list(to_points_many(graphs, matrix=getattr(model, "matrix", DEFAULT_MATRIX), progress=False))
-
-
-def _orders(sizes: list[int], generator: torch.Generator) -> list[Tensor]:
-    return [torch.randperm(size, generator=generator) for size in sizes]
-
-
-def _moved_back(rows: list[Tensor], orders: list[Tensor]) -> list[Tensor]:
-    """Rows of nodes in their old order; rows of graphs as they are."""
-    if any(len(part) != len(order) for part, order in zip(rows, orders, strict=True)):
-        return rows
-    return [part[order.argsort()] for part, order in zip(rows, orders, strict=True)]
-
-
-def _measurement(draws: list[Observation]) -> Measurement:
-    scale = largest_output(draws[0].before)
-    by_draw = [[_or_infinite(one / scale) for one in draw.differences] for draw in draws]
-    differences = [max(of_graph) for of_graph in zip(*by_draw, strict=True)]
-    with_output = [at for at, rows in enumerate(draws[0].before) if rows.numel()]
-    if not with_output:
-        return Measurement(draws[0].symmetry, differences, scale, None)
-    graph = max(with_output, key=lambda at: differences[at])
-    draw = draws[max(range(len(draws)), key=lambda at: by_draw[at][graph])]
-    before, after = (rows[graph].reshape(len(rows[graph]), -1) for rows in (draw.before, draw.after))
-    change = (after - before).abs().nan_to_num(nan=math.inf)
-    row, column = divmod(int(change.argmax()), change.shape[-1])
-    return Measurement(draw.symmetry, differences, scale, Change(graph, row, column, before[row], after[row]))
-
-
-def _or_infinite(difference: float) -> float:
-    return math.inf if math.isnan(difference) else difference
-
-
-# Raise where a model's output depends on more than the graph (:func:`assert_invariant`).
-
-
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # relative to the largest output
-
-
-def assert_invariant(
-    model: nn.Module, graphs: Sequence[Any], *, tolerance: float | None = None, seed: int = 0, repeats: int = 2
-) -> None:
-    """Raise where the model's output depends on more than the graph.
-
-    Checked, each with ``repeats`` random draws: another order of the nodes; R ∈ O(r), reflections included, applied
-    to the points; another basis inside each eigenspace (signs where it has one dimension); each graph alone instead of
-    in the batch; another order of the batch. The model is put into evaluation mode and back.
-
-    Args:
-        model: a :class:`pointset.PointModel`, or any module that takes a :class:`pointset.PointBatch` and gives a row
-            for each graph or for each node. R ∈ O(r) needs the coordinates, so it is tried where the model has a module
-            :class:`~pointset.encoders.coordinates.Coordinates`.
-        graphs: graphs of any accepted kind, or point sets.
-        tolerance: largest difference, relative to the largest output of all graphs; by default 1e-10 in float64 and
-            1e-5 in float32.
-        seed: of the random draws.
-        repeats: number of random draws.
-
-    Raises:
-        SpecError: there are no graphs.
-        InvarianceError: which change mattered, for which graph, and by how much.
-
-    Example:
-        >>> import networkx as nx, pointset
-        >>> model = pointset.PointModel.from_preset("pst", dim=8, layers=2).double()
-        >>> pointset.testing.assert_invariant(model, [nx.cycle_graph(6), nx.hypercube_graph(3)])
-    """
-    points = as_points(model, graphs)
-    if not points:
-        raise SpecError("got no graphs; expected one at least, as nothing is checked without")
-    dtype = next((p.dtype for p in model.parameters()), torch.float64)
-    allowed = TOLERANCE.get(dtype, 1e-5) if tolerance is None else tolerance
-    with at_rest(model):
-        for observation in observations(model, points, seed=seed, repeats=repeats, rows=RowsOfGraphs(model)):
-            _check(observation, allowed)
-
-
-def _check(observation: Observation, allowed: float) -> None:
-    scale = largest_output(observation.before)
-    for position, difference in enumerate(observation.differences):
-        relative = difference / scale
-        if not relative <= allowed and observation.before[position].numel():  # also where it is NaN
-            raise InvarianceError(
-                f"{observation.symmetry} changed the output for graph {position} by {relative:.1e} of the largest "
-                f"output {scale:.3g}; allowed is {allowed:.0e}"
-            )
+def reordered_graph(graph: Graph, order: Tensor) -> Graph:
+    """The same for a graph that is not decomposed yet; its target ``y`` stays as it is."""
+    features = graph.features
+    x, pos = (None if value is None else value[order] for value in (features.x, features.pos))
+    moved = dataclasses.replace(
+        graph, edges=order.argsort().numpy()[graph.edges], features=features._replace(x=x, pos=pos)
+    )
+    return read_graph(moved)[0]  # the edges, with their weights and features, in the order of the new numbers
