@@ -378,6 +378,17 @@ def test_torch_is_not_waited_for(arguments: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_no_benchmark_module_imports_anything_heavy() -> None:
+    program = (
+        "import sys, pkgutil, importlib\nfrom pointset.datasets import benchmarks\n"
+        "for module in pkgutil.iter_modules(benchmarks.__path__, benchmarks.__name__ + '.'):\n"
+        "    importlib.import_module(module.name)\n"
+        "sys.exit(', '.join({'torch', 'scipy', 'networkx', 'torch_geometric', 'rdkit'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stderr.strip(), done.stderr
+
+
 # --- words
 
 

@@ -8,14 +8,15 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from torch import Tensor
 
-from pointset.datasets.graph_files.graph6 import graph_of_line
 from pointset.datasets.sources import DATA_VARIABLE, data_folder
 from pointset.errors import FileFormatError, GraphError, MissingDataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NUM_PAIRS = 400
 CATEGORIES = {  # of pair numbers, in the order of the published file
@@ -31,7 +32,7 @@ _TABLE, _PUBLISHED = "brec/brec_pairs.csv.gz", "brec/brec_v3.npy"
 _COPIES = 32  # of each pair in the published file, one after the other
 
 
-EdgeList = tuple[int, Tensor]  # number of nodes, edges (2, m), each once
+EdgeList: TypeAlias = "tuple[int, Tensor]"  # number of nodes, edges (2, m), each once
 
 
 class GraphPair(NamedTuple):
@@ -103,6 +104,8 @@ def _from_array(path: Path) -> Iterator[GraphPair]:
 
 
 def _pair(number: int, category: str, first: bytes, second: bytes, path: Path) -> GraphPair:
+    from pointset.datasets.graph_files.graph6 import graph_of_line  # imports torch
+
     try:
         return GraphPair(number, category, graph_of_line(first), graph_of_line(second))
     except GraphError as error:
