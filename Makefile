@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow check format bench bench-encoders bench-training bench-large house docs clean
+.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-training bench-large house docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -30,6 +30,12 @@ test-fast: $(READY)  ## the fast tests only
 
 test-slow: $(READY)  ## tests that take minutes (large graphs, whole datasets)
 	$(BIN)/python -m pytest -q -m slow
+
+test-paths: $(READY)  ## the fast tests under other code paths of the libraries, as on other processors (half an hour)
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+	MKL_CBWR=AVX2 OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q
 
 check: $(READY)  ## ruff, mypy, import contracts, dependency check
 	$(BIN)/ruff check .
