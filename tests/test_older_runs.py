@@ -80,5 +80,5 @@ def test_resuming_finds_it_finished(run: Path) -> None:
     before = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
     recipe = ("molecules", "dataset.file=molecules.csv", "model.dim=8", "model.layers=2", "trainer.epochs=3")
     said, _ = invoke("train", *recipe, "--run-dir", run, "--resume", "--device", "cpu")
-    assert "mae 3.3198" in said
+    assert "MAE 3.3198" in said
     assert {path: path.read_bytes() for path in run.rglob("*.safetensors")} == before
