@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from pointset.datasets.card import Card
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import finite, write_json
 from pointset.metrics import metric_named
+from pointset.paper.families import whole_number
 from pointset.paper.processes import own_processes
 from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder
@@ -56,8 +57,7 @@ def matched(recipe: Recipe, model: str, parameters: int, card: Card, *, toleranc
         SpecError: there is no such model, or no width is near enough; the message names the nearest.
     """
     preset_named(model)
-    if isinstance(parameters, bool) or not isinstance(parameters, int) or parameters < 1:
-        raise SpecError(f"got parameters={parameters!r}; expected a whole number, at least 1")
+    parameters = whole_number(parameters, "parameters", 1)
     other = with_model(recipe, model)
     widths = _Widths(other, card)
     width = min(widths.around(parameters), key=lambda width: abs(widths.at(width) - parameters))
@@ -159,13 +159,8 @@ def plan_comparison(
 ) -> ComparisonPlan:
     """Read the data, and find the width of each model. All compute on one thread, unless the recipe says otherwise.
 
-    Args:
-        recipe: data, split, loop and metric of all.
-        models: names of :func:`pointset.registry.preset_names`, each once.
-        parameters: of each model; by default those of the recipe's own.
-        tolerance: how far a model may be from it, as a share.
-        data_dir: where the data lies.
-        progress: whether bars are shown; by default where stderr is a terminal.
+    The arguments are those of :func:`compare`; ``progress``: whether bars are shown, by default where stderr is a
+    terminal.
 
     Raises:
         SpecError: there are no models, one is unknown or named twice, or the recipe does not fit its data.
@@ -312,7 +307,7 @@ def compare(
 
     Every run is one of :func:`pointset.training.run.train`, in ``run_dir/MODEL/seed-K``; what is known is written to
     ``run_dir/comparison.json`` after each. With ``resume=True`` finished runs are not repeated, and a run that was
-    interrupted goes on. A model that fails is in the comparison with its message, and does not sink the others.
+    interrupted is continued. A model that fails is in the comparison with its message, and does not sink the others.
 
     Args:
         recipe: data, split, loop and metric of all.
@@ -357,19 +352,19 @@ def run_comparison(
     folder = Path(run_dir)
     runs = {one.model: _runs_of(one, seeds) for one in plan.models}
     _check_folder(folder, [run for several in runs.values() for run in several], resume)
-    contenders = {one.model: _contender(plan, one, [], one.failure) for one in plan.models}
+    done: dict[str, list[Training]] = {one.model: [] for one in plan.models}
+    failures = {one.model: one.failure for one in plan.models}
     for one in plan.models:
-        done: list[Training] = []
         for name, recipe in runs[one.model]:
             if tell is not None:
                 tell(f"{name}: {one.parameters:,} parameters")
-            result, failure = trained_alone(recipe, folder / name, data_dir, device, watch)
-            done += [] if result is None else [_training(name, folder / name, result)]
-            contenders[one.model] = _contender(plan, one, done, failure)
-            _write(folder, _comparison(plan, seeds, contenders.values()))
-            if failure:
+            result, failures[one.model] = trained_alone(recipe, folder / name, data_dir, device, watch)
+            if result is not None:
+                done[one.model].append(_training(name, folder / name, result))
+            _write(folder, _comparison(plan, seeds, done, failures))
+            if result is None:
                 break
-    found = _comparison(plan, seeds, contenders.values())
+    found = _comparison(plan, seeds, done, failures)
     _write(folder, found)
     return found
 
@@ -447,12 +442,20 @@ def validation_curve(folder: RunFolder, metric: str) -> tuple[tuple[int, float],
     return tuple(zip(epochs["epoch"][known].astype(int).tolist(), scores[known].tolist(), strict=True))
 
 
-def _contender(plan: ComparisonPlan, planned: PlannedModel, runs: Sequence[Training], failure: str) -> Contender:
-    width = None if planned.recipe is None else planned.recipe.model.dim
-    return Contender(planned.model, width, plan.recipe.model.layers, planned.parameters, tuple(runs), failure)
-
-
-def _comparison(plan: ComparisonPlan, seeds: int, contenders: Iterable[Contender]) -> Comparison:
+def _comparison(
+    plan: ComparisonPlan, seeds: int, done: Mapping[str, Sequence[Training]], failures: Mapping[str, str]
+) -> Comparison:
+    contenders = [
+        Contender(
+            model=one.model,
+            width=None if one.recipe is None else one.recipe.model.dim,
+            layers=plan.recipe.model.layers,
+            parameters=one.parameters,
+            runs=tuple(done[one.model]),
+            failure=failures[one.model],
+        )
+        for one in plan.models
+    ]
     return Comparison(
         recipe=plan.recipe.name,
         title=plan.title,

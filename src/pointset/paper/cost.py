@@ -23,9 +23,9 @@ from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.encoders.batch import PointBatch, collate
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
-from pointset.errors import SpecError
 from pointset.machine import forget_peak, peak_bytes, resident_bytes
 from pointset.paper.comparison import count_parameters, matched
+from pointset.paper.families import whole_number
 from pointset.paper.processes import OwnProcess, own_processes
 from pointset.points.convert import to_points_many
 from pointset.progress import progress_bar
@@ -169,9 +169,9 @@ def measure_cost(
         SpecError: a number is impossible.
         MissingDataError: the data is nowhere.
     """
-    _check_positive([("repeats", repeats), ("threads", threads)])
-    if batches is not None:
-        _check_positive([("batches", batches)])
+    for name, number in {"repeats": repeats, "threads": threads, "batches": batches}.items():
+        if number is not None:
+            whole_number(number, name, 1)
     folder = None if data_dir is None else Path(data_dir)
     steps = len(recipes) * (1 + repeats)
     with own_processes(len(recipes)) as processes, progress_bar("cost", steps, show=progress) as advance:
@@ -223,12 +223,6 @@ def _cost(
         peak_memory_bytes=max(one.peak_bytes for one in times),
         timed_share=timed / all_graphs,
     )
-
-
-def _check_positive(numbers: Sequence[tuple[str, int]]) -> None:
-    for name, number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise SpecError(f"got {name}={number!r}; expected a whole number, at least 1")
 
 
 SIZES = (16, 32, 64, 128, 256)
@@ -329,8 +323,9 @@ def growth(
     Raises:
         SpecError: there is no such model, or a number is impossible.
     """
-    _check_positive([("sizes", size) for size in sizes])
-    _check_positive([("graphs", graphs), ("repeats", repeats), ("threads", threads)])
+    numbers = [("graphs", graphs), ("repeats", repeats), ("threads", threads), *(("sizes", size) for size in sizes)]
+    for name, number in numbers:
+        whole_number(number, name, 1)
     base = Recipe.from_dict(
         {"name": "growth", "seed": seed, "model": {"layers": layers}, "trainer": {"epochs": 1, "batch_size": graphs}}
     )

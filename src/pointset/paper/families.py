@@ -50,6 +50,12 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
     return number
 
 
+def _linked(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> nx.Graph[int]:
+    graph: nx.Graph[int] = nx.empty_graph(nodes)
+    graph.add_edges_from(edges)
+    return graph
+
+
 def cycle(n: int) -> nx.Graph[int]:
     """One cycle C_n, n ≥ 3."""
     graph: nx.Graph[int] = nx.cycle_graph(whole_number(n, "n", 3))
@@ -75,12 +81,9 @@ def csl_classes() -> list[nx.Graph[int]]:
 
 def hypercube(dimension: int) -> nx.Graph[int]:
     """The 2^d nodes of a cube, linked where one binary digit differs."""
-    nodes = 1 << whole_number(dimension, "dimension", 0, 20)
-    graph: nx.Graph[int] = nx.empty_graph(nodes)
-    graph.add_edges_from(
-        (node, node ^ (1 << digit)) for node in range(nodes) for digit in range(nodes.bit_length() - 1)
-    )
-    return graph
+    dimension = whole_number(dimension, "dimension", 0, 20)
+    nodes = range(1 << dimension)
+    return _linked(nodes, ((node, node ^ (1 << digit)) for node in nodes for digit in range(dimension)))
 
 
 def random_regular(nodes: int, degree: int, seed: int) -> nx.Graph[int]:
@@ -92,8 +95,7 @@ def random_regular(nodes: int, degree: int, seed: int) -> nx.Graph[int]:
     generator = np.random.default_rng(whole_number(seed, "seed", 0))
     dense = 2 * degree >= nodes  # then networkx would rarely succeed; the complement of a sparse one is as random
     drawn = nx.random_regular_graph(nodes - 1 - degree if dense else degree, nodes, seed=generator)
-    graph: nx.Graph[int] = nx.empty_graph(nodes)  # with the nodes in order
-    graph.add_edges_from(sorted((min(edge), max(edge)) for edge in drawn.edges))
+    graph = _linked(range(nodes), sorted((min(edge), max(edge)) for edge in drawn.edges))  # with the nodes in order
     return nx.complement(graph) if dense else graph
 
 
@@ -280,12 +282,6 @@ def _checked_square(square: Iterable[Iterable[int]]) -> Integers:
     return table
 
 
-def _linked(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> nx.Graph[int]:
-    graph: nx.Graph[int] = nx.empty_graph(nodes)
-    graph.add_edges_from(edges)
-    return graph
-
-
 def _numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     return nx.convert_node_labels_to_integers(graph, ordering="sorted")
 
@@ -307,11 +303,9 @@ def paley(q: int) -> nx.Graph[int]:
         )
     non_residue = next(r for r in range(2, prime) if pow(r, (prime - 1) // 2, prime) == prime - 1)
     squares = {_squared(element, prime, non_residue) for element in elements} - {(0, 0)}
-    graph: nx.Graph[int] = nx.empty_graph(q)
-    for (u, (a, b)), (v, (c, d)) in itertools.combinations(enumerate(elements), 2):
-        if ((a - c) % prime, (b - d) % prime) in squares:
-            graph.add_edge(u, v)
-    return graph
+    pairs = itertools.combinations(enumerate(elements), 2)
+    differ = (((u, v), ((a - c) % prime, (b - d) % prime)) for (u, (a, b)), (v, (c, d)) in pairs)
+    return _linked(range(q), (edge for edge, difference in differ if difference in squares))
 
 
 def _squared(element: tuple[int, int], prime: int, non_residue: int) -> tuple[int, int]:
@@ -422,52 +416,10 @@ def _family(make: Callable[..., Any]) -> Family:
 FAMILIES: dict[str, Family] = {
     make.__name__: _family(make)
     for make in (
-        cycle,
-        two_cycles,
-        circular_skip_links,
-        csl_classes,
-        hypercube,
-        random_regular,
-        rook,
-        shrikhande,
-        triangular,
-        chang,
-        petersen,
-        clebsch,
-        schlaefli,
-        hoffman_singleton,
-        latin_square,
-        paley,
-        strongly_regular,
-        cfi,
-        marked,
+        cycle, two_cycles, circular_skip_links, csl_classes, hypercube, random_regular, rook, shrikhande, triangular,
+        chang, petersen, clebsch, schlaefli, hoffman_singleton, latin_square, paley, strongly_regular, cfi, marked,
     )
-}
+}  # fmt: skip
 
 
-__all__ = [
-    "FAMILIES",
-    "Family",
-    "Parameters",
-    "cfi",
-    "chang",
-    "circular_skip_links",
-    "clebsch",
-    "csl_classes",
-    "cycle",
-    "hoffman_singleton",
-    "hypercube",
-    "latin_square",
-    "marked",
-    "paley",
-    "parameters",
-    "petersen",
-    "random_regular",
-    "rook",
-    "schlaefli",
-    "seidel_switched",
-    "shrikhande",
-    "strongly_regular",
-    "triangular",
-    "two_cycles",
-]
+__all__ = ["FAMILIES", "Family", "Parameters", "parameters", "seidel_switched", *FAMILIES]

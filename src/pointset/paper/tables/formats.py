@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -336,7 +337,11 @@ def read_table(path: str | Path) -> TableResult:
         FileFormatError: the file is damaged, or something else.
     """
     path = Path(path)
-    content = read_json(path)
+    return table_from(read_json(path), path)
+
+
+def table_from(content: Mapping[str, Any], path: Path) -> TableResult:
+    """The same from what stands in the file."""
     if "table" not in content:
         raise FileFormatError(f'{path} is not a table\'s result: it has no "table"; `pointset reproduce` writes them')
     try:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pointset.errors import FileFormatError, MissingDataError, did_you_mean
 from pointset.files import replacing
-from pointset.paper.tables.formats import markdown_section, markdown_table, plain, read_table
+from pointset.paper.tables.formats import markdown_section, markdown_table, plain, table_from
 from pointset.paper.tables.pictures import Picture, pictures_of
 from pointset.paper.tables.result import Column, Row, TableResult
 from pointset.paper.tables.sheet import (
@@ -218,10 +218,14 @@ def read_results(folder: Path) -> Results:
         FileFormatError: a result is damaged.
         MissingDataError: there is none.
     """
-    files = sorted(folder.glob("*.json"))
-    contents = {file.stem: _json(file) for file in files}
-    figures = {name: one for name, one in contents.items() if not (isinstance(one, dict) and "table" in one)}
-    tables = {file.stem: read_table(file) for file in files if file.stem not in figures}
+    tables: dict[str, TableResult] = {}
+    figures: dict[str, Any] = {}
+    for file in sorted(folder.glob("*.json")):
+        content = _json(file)
+        if isinstance(content, dict) and "table" in content:
+            tables[file.stem] = table_from(content, file)
+        else:
+            figures[file.stem] = content
     if not tables:
         raise MissingDataError(f"there is no result in {folder}; expected *.json. Make some: pointset reproduce TABLE")
     return Results(dict(sorted(tables.items(), key=_place_in_paper)), figures)
