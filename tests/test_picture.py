@@ -18,7 +18,7 @@ import pointset
 from pointset.errors import FileFormatError, GraphError, MissingExtraError
 from pointset.reports.layout import place_nodes, smooth_values
 from pointset.reports.pictures import draw_points
-from pointset.reports.point_picture import compose, scene_of
+from pointset.reports.point_picture import compose_points, scene_of
 
 
 def _weighted(*edges: tuple[int, int, float]) -> nx.Graph[Any]:
@@ -88,7 +88,7 @@ def test_every_kind_of_points_gives_a_picture(case: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("case", ["no node", "rank 2", "karate club", "not semi-definite", "normalised", "path",
                                   "disconnected", "weights of both signs", "self-loop", "truncated"])  # fmt: skip
 def test_no_text_overlaps_another_or_leaves_the_page(case: str) -> None:
-    boxes = _text_boxes(compose(CASES[case](), None))
+    boxes = _text_boxes(compose_points(CASES[case](), None))
     assert len(boxes) > 8
     for what, box in boxes:
         assert 20 < box.x0 < box.x1 < 1590, what
@@ -136,7 +136,7 @@ def test_the_points_are_not_modified(tmp_path: Path) -> None:
 
 def test_a_title_is_plain_text_of_any_length(tmp_path: Path) -> None:
     title = "cost: $5 per x_i^2 \\frac " * 8
-    figure = compose(pointset.to_points(nx.cycle_graph(5)), title)
+    figure = compose_points(pointset.to_points(nx.cycle_graph(5)), title)
     heading = figure.texts[0]
     assert heading.get_text() == " ".join(title.split())
     assert heading.get_window_extent().x1 < 1600
@@ -144,7 +144,7 @@ def test_a_title_is_plain_text_of_any_length(tmp_path: Path) -> None:
 
 def test_captions_say_what_is_seen() -> None:
     def written(points: pointset.PointSet) -> str:
-        figure = compose(points, None)
+        figure = compose_points(points, None)
         return "\n".join(text.get_text() for text in [*figure.texts, *figure.axes[0].texts])
 
     karate = nx.karate_club_graph()

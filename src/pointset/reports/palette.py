@@ -60,11 +60,6 @@ def css_variables() -> str:
     return f"{rule(_LIGHT | sizes, SERIES)}\n@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n{classes}\n"
 
 
-def series_colour(index: int) -> str:
-    """Of the line with this number; they come again after the last."""
-    return SERIES[index % len(SERIES)]
-
-
 def colours_on(scale: Sequence[str], shares: Any) -> Floats:
     """(…, 3) colours at these places of a scale, 0…1; what lies outside has the colour of the end."""
     stops = np.array([rgb(colour) for colour in scale])

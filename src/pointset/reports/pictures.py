@@ -84,11 +84,11 @@ def draw_points(points: PointSet, path: str | Path, *, title: str | None = None)
         GraphError: the eigenpairs contain NaN or infinity.
     """
     check_picture_file(path)
-    from pointset.reports.point_picture import compose
+    from pointset.reports.point_picture import compose_points
 
     if not (points.eigenvalues.isfinite().all() and points.eigenvectors.isfinite().all()):
         raise GraphError("the eigenpairs contain NaN or infinity, so there is nothing to draw")
-    save_picture(compose(points, title), path)
+    save_picture(compose_points(points, title), path)
 
 
 def draw_gallery(portraits: Sequence[Portrait], path: str | Path, *, heading: str, legend: Legend = NO_LEGEND) -> None:

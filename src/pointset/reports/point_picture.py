@@ -1,7 +1,7 @@
-"""A graph as points on one page (:func:`compose`): the graph, its points, their inner products, its eigenvalues.
+"""A graph as points on one page: the graph, its points, their inner products, its eigenvalues. Needs matplotlib.
 
-Needs matplotlib. First what is shown (:class:`Scene`), then the panels that show nodes and those that show numbers,
-then their captions and the whole page.
+First the page (:func:`compose_points`) with its captions, then what is shown (:class:`Scene`), then the panels that
+show nodes and those that show numbers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,112 @@ from pointset.reports.palette import (
     is_dark,
 )
 from pointset.text import counted
+
+_COLUMNS = (0.035, 0.355, 0.675)  # left edges of the three upper panels
+_TOP, _WIDE, _HIGH = 0.765, 0.285, 0.456  # of these panels, which are square
+_LONGEST_TITLE = 60  # characters that fit at full size
+_MATRICES = {
+    "laplacian": "Laplacian Z = D − A",
+    "adjacency": "Adjacency matrix Z = A",
+    "normalized_adjacency": "Normalised adjacency matrix Z = D$^{-½}$ A D$^{-½}$",
+    "augmented": "Augmented matrix Z = D + A",
+}
+_TURN, _TILT = np.radians(32.0), np.radians(20.0)  # of the camera about the vertical, and above the floor
+_NARROWEST = 0.5  # of a room's sides, in terms of its longest
+_DISTANCE = 7.0  # of the camera, where the room reaches from −1 to 1
+_LABEL_AREA = 190.0  # of a marker, in square points: two digits fit
+_MOST_ROWS = 1000  # of the matrix: more than the panel has pixels
+_STRIP = (0.05, 0.015)  # where the colours of the nodes run beside the matrix, in terms of its width
+
+
+def compose_points(points: PointSet, title: str | None) -> Figure:
+    """The whole picture, 1600 × 1000 pixels."""
+    scene = scene_of(points)
+    figure = Figure(figsize=(16, 10), dpi=DPI, facecolor=PAPER)
+    n = points.num_nodes
+    heading = " ".join((title or f"A graph of {counted(n, 'node')} as {counted(n, 'point')}").split())
+    size = 27 * min(1.0, _LONGEST_TITLE / max(len(heading), 1))
+    figure.text(_COLUMNS[0], 0.935, heading, fontsize=size, weight="bold", color=INK, parse_math=False)
+    figure.text(_COLUMNS[0], 0.898, _decomposition(points), fontsize=15, color=QUIET)
+    _write(figure, _COLUMNS[0], 0.838, "The graph", _about_graph(scene))
+    _write(figure, _COLUMNS[1], 0.838, "Its points", _about_points(scene))
+    _write(figure, _COLUMNS[2], 0.838, "Their inner products", _about_products(points))
+    _write(figure, _COLUMNS[0], 0.245, "Its spectrum", _about_spectrum(points))
+
+    graph, projection = (figure.add_axes((left, _TOP - _HIGH, _WIDE, _HIGH)) for left in _COLUMNS[:2])
+    _draw_graph(graph, scene)
+    (_draw_points_in_space if scene.projected.shape[1] == 3 else _draw_points_on_plane)(projection, scene)
+    matrix = figure.add_axes((_COLUMNS[2], _TOP - 0.408, 0.255, 0.408))
+    _draw_products(matrix, figure.add_axes((0.938, _TOP - 0.408, 0.009, 0.389)), scene)
+    _draw_spectrum(figure.add_axes((_COLUMNS[0], 0.065, 0.93, 0.105)), scene)
+    return figure
+
+
+def _write(figure: Figure, left: float, top: float, heading: str, text: str) -> None:
+    """Mathematics stands between dollar signs."""
+    figure.text(left, top, heading, fontsize=19, weight="bold", color=INK)
+    figure.text(left, top - 0.012, text, fontsize=13, color=QUIET, va="top", linespacing=1.4)
+
+
+def _decomposition(points: PointSet) -> str:
+    if points.truncation is None:
+        return f"{_MATRICES[points.matrix]} = U Λ Uᵀ,   rank {points.rank:,}"
+    return f"{_MATRICES[points.matrix]} ≈ U Λ Uᵀ,   {counted(points.rank, 'eigenpair')} kept"
+
+
+def _about_graph(scene: Scene) -> str:
+    """How large it is, and what widths, colours and rings mean."""
+    size = f"{counted(scene.points.num_nodes, 'node')}, {counted(scene.points.num_edges, 'edge')}"
+    drawing, meanings = scene.drawing, []
+    if isinstance(drawing, Drawing) and drawing.weights is not None and len(drawing.weights):
+        meanings.append("edge width: weight" + (", blue: negative" if drawing.weights.min() < 0 else ""))
+    if isinstance(drawing, Drawing) and len(drawing.loops):
+        meanings.append("ring: self-loop")
+    return f"{size}\n{'; '.join(meanings)}"
+
+
+def _about_points(scene: Scene) -> str:
+    """In how many dimensions the points live, and which of them are seen."""
+    points = scene.points
+    first = f"{counted(points.num_nodes, 'point')} in {counted(points.rank, 'dimension')}"
+    if points.rank == 0:
+        where = ("", ": the origin")[points.num_nodes] if points.num_nodes < 2 else ": all at the origin"
+        return first + where
+    largest = max(float(np.abs(scene.projected).max(initial=0.0)), 1e-300)
+    hidden = points.num_nodes - len(np.unique(np.round(scene.projected / largest, 6), axis=0))
+    if points.rank > 3:
+        first += ", seen in 3" if hidden else ", projected to 3"
+    if hidden:
+        first += f"; {hidden:,} coincide"
+    second = "Q = U√Λ" if points.is_positive_semidefinite else "U√|Λ|, as some λ < 0"
+    if points.rank > 3:
+        second += ", along the smoothest directions"
+    return f"{first}\n{second}"
+
+
+def _about_products(points: PointSet) -> str:
+    """Why this panel is the graph again."""
+    if points.num_nodes == 0:
+        return "none"
+    product = "⟨$Q_i$, $Q_j$⟩" if points.is_positive_semidefinite else "⟨$U_i$, Λ $U_j$⟩"
+    if points.truncation is None:
+        first = f"{product} = $Z_{{ij}}$: the graph again"
+    else:
+        first = f"{product} ≈ $Z_{{ij}}$, off by {points.truncation.spectral_error:.3g} at most"
+    return f"{first}\nrows in the order of the colours"
+
+
+def _about_spectrum(points: PointSet) -> str:
+    """How many eigenvalues there are, and how many distinct."""
+    text = counted(points.rank, "non-zero eigenvalue")
+    if points.rank > 1:
+        text += f", {len(points.eigenspaces()):,} distinct"
+    if points.truncation is not None:
+        text += f"; those up to {points.truncation.spectral_error:.3g} in magnitude were left out"
+    elif points.num_nodes > points.rank:
+        zeros = points.num_nodes - points.rank
+        text += f"; zero {({1: 'once', 2: 'twice'}).get(zeros, f'{zeros:,} times')}"
+    return text
 
 
 class Drawing(NamedTuple):
@@ -114,54 +220,7 @@ def _with_radius(positions: Floats) -> Floats:
     return np.column_stack([centred, (centred**2).sum(1)])
 
 
-_TURN, _TILT = np.radians(32.0), np.radians(20.0)  # of the camera about the vertical, and above the floor
-_NARROWEST = 0.5  # of a room's sides, in terms of its longest
-_DISTANCE = 7.0  # of the camera, where the room reaches from −1 to 1
-
-
-class Seen(NamedTuple):
-    """Points on the page."""
-
-    page: Floats  # (n, 2)
-    near: Floats  # (n,) from 0, the far end of the room, to 1, the near end
-
-
-class Room(NamedTuple):
-    """A box around points, centred at the origin and not larger than −1 to 1."""
-
-    points: Floats  # (n, 3)
-    half: Floats  # (3,) half its width, depth and height
-
-
-def room_around(points: Floats) -> Room:
-    """Points moved and scaled, the same in all directions, into a room that leaves a little space around them."""
-    low, high = points.min(0), points.max(0)
-    half = (high - low) / 2
-    scale = 1.12 * float(half.max())
-    return Room((points - (low + high) / 2) / scale, np.maximum(1.12 * half / scale, _NARROWEST))
-
-
-def seen(points: Floats) -> Seen:
-    """Project points (n, 3) of the room onto the page."""
-    right = np.array([np.cos(_TURN), np.sin(_TURN), 0.0])
-    towards = np.array([np.sin(_TURN) * np.cos(_TILT), -np.cos(_TURN) * np.cos(_TILT), np.sin(_TILT)])
-    up = np.cross(towards, right)
-    depth = points @ towards
-    page = points @ np.stack([right, up], axis=1) * (_DISTANCE / (_DISTANCE - depth))[:, None]
-    return Seen(page, np.clip((depth / np.sqrt(3) + 1) / 2, 0.0, 1.0))
-
-
-def back_walls(half: Floats) -> list[Floats]:
-    """The two walls behind the points and the floor, as polygons on the page, (4, 2) each."""
-    corners = np.array([(-1, -1), (-1, 1), (1, 1), (1, -1)], dtype=np.float64)
-    far = ((0, -1.0), (1, 1.0), (2, -1.0))  # the sides away from the camera
-    return [seen(half * np.insert(corners, axis, side, axis=1)).page for axis, side in far]
-
-
-_LABEL_AREA = 190.0  # of a marker, in square points: two digits fit
-
-
-def draw_graph(axes: Axes, scene: Scene) -> None:
+def _draw_graph(axes: Axes, scene: Scene) -> None:
     """The graph; the width of an edge is its weight."""
     axes.set_axis_off()
     if isinstance(scene.drawing, str):
@@ -180,14 +239,18 @@ def draw_graph(axes: Axes, scene: Scene) -> None:
             axes.text(x, y, str(node), color=PAPER if is_dark(as_hex(colours[node])) else INK, **style)
 
 
-def draw_points_in_space(axes: Axes, scene: Scene) -> None:
+def _draw_points_in_space(axes: Axes, scene: Scene) -> None:
     """The points along their three leading directions, in a room; what is far is smaller and paler."""
     axes.set_axis_off()
-    room = room_around(scene.projected)
-    walls = back_walls(room.half)
+    low, high = scene.projected.min(0), scene.projected.max(0)
+    scale = 1.12 * float((high - low).max()) / 2  # the same in all directions, with a little space around the points
+    half = np.maximum(1.12 * (high - low) / 2 / scale, _NARROWEST)  # (3,) of the room's width, depth and height
+    corners = np.array([(-1, -1), (-1, 1), (1, 1), (1, -1)], dtype=np.float64)
+    far = ((0, -1.0), (1, 1.0), (2, -1.0))  # the sides away from the camera: two walls and the floor
+    walls = [_seen(half * np.insert(corners, axis, side, axis=1))[0] for axis, side in far]
     _frame(axes, np.concatenate(walls), margin=1.0)
     axes.add_collection(PolyCollection(walls, facecolors=WALLS, edgecolors=PAPER, linewidths=2, zorder=0))
-    page, near = seen(room.points)
+    page, near = _seen((scene.projected - (low + high) / 2) / scale)
     if isinstance(scene.drawing, Drawing):
         _draw_edges(axes, page, scene.drawing, width=0.6)
     order = np.argsort(near, kind="stable")  # far ones first
@@ -197,7 +260,17 @@ def draw_points_in_space(axes: Axes, scene: Scene) -> None:
     draw_nodes(axes, page[order], colours, area * (0.5 + 0.9 * near[order]))
 
 
-def draw_points_on_plane(axes: Axes, scene: Scene) -> None:
+def _seen(points: Floats) -> tuple[Floats, Floats]:
+    """Points (n, 3) of a room from −1 to 1, on the page (n, 2), and how near they are (n,), from 0 to 1."""
+    right = np.array([np.cos(_TURN), np.sin(_TURN), 0.0])
+    towards = np.array([np.sin(_TURN) * np.cos(_TILT), -np.cos(_TURN) * np.cos(_TILT), np.sin(_TILT)])
+    up = np.cross(towards, right)
+    depth = points @ towards
+    page = points @ np.stack([right, up], axis=1) * (_DISTANCE / (_DISTANCE - depth))[:, None]
+    return page, np.clip((depth / np.sqrt(3) + 1) / 2, 0.0, 1.0)
+
+
+def _draw_points_on_plane(axes: Axes, scene: Scene) -> None:
     """The points where they have two dimensions, one, or none."""
     axes.set_axis_off()
     n, dimensions = scene.projected.shape
@@ -235,11 +308,7 @@ def _frame(axes: Axes, positions: Floats, smallest: float = 0.0, margin: float =
     return 72 * float(axes.get_window_extent().width) / DPI / (2 * half)
 
 
-_MOST_ROWS = 1000  # of the matrix: more than the panel has pixels
-_STRIP = (0.05, 0.015)  # where the colours of the nodes run beside the matrix, in terms of its width
-
-
-def draw_products(axes: Axes, bar: Axes, scene: Scene) -> None:
+def _draw_products(axes: Axes, bar: Axes, scene: Scene) -> None:
     """The inner products, with rows in the order of the nodes' colours, which run along the margins."""
     axes.set_axis_off()
     bar.set_axis_off()
@@ -282,7 +351,7 @@ def _draw_scale(bar: Axes, products: Floats) -> None:
     bar.spines[:].set_visible(False)
 
 
-def draw_spectrum(axes: Axes, scene: Scene) -> None:
+def _draw_spectrum(axes: Axes, scene: Scene) -> None:
     """A stem for each distinct eigenvalue, the higher the more often; zero, which gives no coordinate, is hollow."""
     spaces = scene.points.eigenspaces()
     at = np.array([space.eigenvalue for space in spaces])
@@ -331,124 +400,3 @@ def _label_multiplicities(axes: Axes, at: Floats, often: Integers, heights: Floa
 def _short(number: float) -> str:
     form = ".0e" if abs(number) >= 1e5 else ".0f" if abs(number) >= 10 else ".2g"
     return f"{number:{form}}".replace("-", "−")
-
-
-_MATRICES = {
-    "laplacian": "Laplacian Z = D − A",
-    "adjacency": "Adjacency matrix Z = A",
-    "normalized_adjacency": "Normalised adjacency matrix Z = D$^{-½}$ A D$^{-½}$",
-    "augmented": "Augmented matrix Z = D + A",
-}
-
-
-class Caption(NamedTuple):
-    """A heading and the lines under it; mathematics between dollar signs."""
-
-    heading: str
-    text: str
-
-
-def overall(points: PointSet) -> Caption:
-    """For the whole picture."""
-    n = points.num_nodes
-    if points.truncation is None:
-        decomposition = f"{_MATRICES[points.matrix]} = U Λ Uᵀ,   rank {points.rank:,}"
-    else:
-        decomposition = f"{_MATRICES[points.matrix]} ≈ U Λ Uᵀ,   {counted(points.rank, 'eigenpair')} kept"
-    return Caption(f"A graph of {counted(n, 'node')} as {counted(n, 'point')}", decomposition)
-
-
-def of_graph(scene: Scene) -> Caption:
-    """How large it is, and what widths, colours and rings mean."""
-    lines = [f"{counted(scene.points.num_nodes, 'node')}, {counted(scene.points.num_edges, 'edge')}"]
-    drawing = scene.drawing
-    if isinstance(drawing, Drawing):
-        meanings = []
-        if drawing.weights is not None and len(drawing.weights):
-            meanings.append("edge width: weight" + (", blue: negative" if drawing.weights.min() < 0 else ""))
-        if len(drawing.loops):
-            meanings.append("ring: self-loop")
-        lines += ["; ".join(meanings)]
-    return Caption("The graph", "\n".join(lines))
-
-
-def of_points(scene: Scene) -> Caption:
-    """In how many dimensions the points live, and which of them are seen."""
-    points = scene.points
-    first = f"{counted(points.num_nodes, 'point')} in {counted(points.rank, 'dimension')}"
-    if points.rank == 0:
-        where = ("", ": the origin")[points.num_nodes] if points.num_nodes < 2 else ": all at the origin"
-        return Caption("Its points", first + where)
-    hidden = points.num_nodes - len(np.unique(np.round(scene.projected / _closeness(scene), 6), axis=0))
-    if points.rank > 3:
-        first += ", seen in 3" if hidden else ", projected to 3"
-    if hidden:
-        first += f"; {hidden:,} coincide"
-    second = "Q = U√Λ" if points.is_positive_semidefinite else "U√|Λ|, as some λ < 0"
-    if points.rank > 3:
-        second += ", along the smoothest directions"
-    return Caption("Its points", f"{first}\n{second}")
-
-
-def _closeness(scene: Scene) -> float:
-    return max(float(np.abs(scene.projected).max(initial=0.0)), 1e-300)
-
-
-def of_products(scene: Scene) -> Caption:
-    """Why this panel is the graph again."""
-    if scene.points.num_nodes == 0:
-        return Caption("Their inner products", "none")
-    product = "⟨$Q_i$, $Q_j$⟩" if scene.points.is_positive_semidefinite else "⟨$U_i$, Λ $U_j$⟩"
-    if scene.points.truncation is None:
-        first = f"{product} = $Z_{{ij}}$: the graph again"
-    else:
-        first = f"{product} ≈ $Z_{{ij}}$, off by {scene.points.truncation.spectral_error:.3g} at most"
-    return Caption("Their inner products", f"{first}\nrows in the order of the colours")
-
-
-def of_spectrum(points: PointSet) -> Caption:
-    """How many eigenvalues there are, and how many distinct."""
-    text = counted(points.rank, "non-zero eigenvalue")
-    if points.rank > 1:
-        text += f", {len(points.eigenspaces()):,} distinct"
-    if points.truncation is not None:
-        text += f"; those up to {points.truncation.spectral_error:.3g} in magnitude were left out"
-    elif points.num_nodes > points.rank:
-        zeros = points.num_nodes - points.rank
-        text += f"; zero {({1: 'once', 2: 'twice'}).get(zeros, f'{zeros:,} times')}"
-    return Caption("Its spectrum", text)
-
-
-_COLUMNS = (0.035, 0.355, 0.675)  # left edges of the three upper panels
-_TOP, _WIDE, _HIGH = 0.765, 0.285, 0.456  # of these panels, which are square
-_LONGEST_TITLE = 60  # characters that fit at full size
-
-
-def compose(points: PointSet, title: str | None) -> Figure:
-    """The whole picture, 1600 × 1000 pixels."""
-    scene = scene_of(points)
-    figure = Figure(figsize=(16, 10), dpi=DPI, facecolor=PAPER)
-    _write_title(figure, overall(points), title)
-    for left, caption in zip(_COLUMNS, (of_graph, of_points, of_products), strict=True):
-        _write(figure, left, 0.838, caption(scene))
-    _write(figure, _COLUMNS[0], 0.245, of_spectrum(points))
-
-    graph, projection = (figure.add_axes((left, _TOP - _HIGH, _WIDE, _HIGH)) for left in _COLUMNS[:2])
-    draw_graph(graph, scene)
-    (draw_points_in_space if scene.projected.shape[1] == 3 else draw_points_on_plane)(projection, scene)
-    matrix = figure.add_axes((_COLUMNS[2], _TOP - 0.408, 0.255, 0.408))
-    draw_products(matrix, figure.add_axes((0.938, _TOP - 0.408, 0.009, 0.389)), scene)
-    draw_spectrum(figure.add_axes((_COLUMNS[0], 0.065, 0.93, 0.105)), scene)
-    return figure
-
-
-def _write_title(figure: Figure, caption: Caption, title: str | None) -> None:
-    heading = " ".join((title or caption.heading).split())
-    size = 27 * min(1.0, _LONGEST_TITLE / max(len(heading), 1))
-    figure.text(_COLUMNS[0], 0.935, heading, fontsize=size, weight="bold", color=INK, parse_math=False)
-    figure.text(_COLUMNS[0], 0.898, caption.text, fontsize=15, color=QUIET)
-
-
-def _write(figure: Figure, left: float, top: float, caption: Caption) -> None:
-    figure.text(left, top, caption.heading, fontsize=19, weight="bold", color=INK)
-    figure.text(left, top - 0.012, caption.text, fontsize=13, color=QUIET, va="top", linespacing=1.4)
