@@ -207,39 +207,39 @@ def _ticks_width(chart: Chart) -> float:
     return 0.1 + max(width_of(text, SMALL) for _, text in chart.y.ticks())
 
 
-def _colour(words: Sequence[str]) -> str:
-    return next((SERIES[int(word[1:])] for word in words if word[0] == "c" and word[1:].isdigit()), QUIET)
+def _colour(looks: Sequence[str]) -> str:
+    return next((SERIES[int(look[1:])] for look in looks if look[0] == "c" and look[1:].isdigit()), QUIET)
 
 
-def _line_style(words: Sequence[str]) -> dict[str, Any]:
+def _line_style(looks: Sequence[str]) -> dict[str, Any]:
     dashes = {"reference": (0, (4, 4)), "dashed": (0, (5, 2)), "dotted": (0, (1.5, 1.5))}
     return {
-        "color": _colour(words),
-        "linewidth": LINE_WIDTH * (0.6 if {"thin", "reference"} & set(words) else 0.9),
-        "linestyle": next((dashes[word] for word in words if word in dashes), "-"),
-        "alpha": 0.45 if "pale" in words else 1.0,
+        "color": _colour(looks),
+        "linewidth": LINE_WIDTH * (0.6 if {"thin", "reference"} & set(looks) else 0.9),
+        "linestyle": next((dashes[look] for look in looks if look in dashes), "-"),
+        "alpha": 0.45 if "pale" in looks else 1.0,
     }
 
 
-def _dot_style(words: Sequence[str]) -> dict[str, Any]:
-    colour, size = _colour(words), (DOT_SIZE * (1.9 if "large" in words else 1.2)) ** 2
-    if "cross" in words:
+def _dot_style(looks: Sequence[str]) -> dict[str, Any]:
+    colour, size = _colour(looks), (DOT_SIZE * (1.9 if "large" in looks else 1.2)) ** 2
+    if "cross" in looks:
         return {"s": size, "c": colour, "marker": "x", "linewidths": 1.6}
-    if "hollow" in words:
+    if "hollow" in looks:
         return {"s": size, "c": PAPER, "edgecolors": colour, "linewidths": 1.4}
-    return {"s": size, "c": colour, "edgecolors": PAPER, "linewidths": 0.6, "alpha": 0.4 if "faint" in words else 1.0}
+    return {"s": size, "c": colour, "edgecolors": PAPER, "linewidths": 0.6, "alpha": 0.4 if "faint" in looks else 1.0}
 
 
 def _draw_line(axes: Axes, part: Part, order: float) -> None:
-    axes.plot(part.x, part.y, zorder=order, **_line_style(part.words))
+    axes.plot(part.x, part.y, zorder=order, **_line_style(part.looks))
 
 
 def _draw_dots(axes: Axes, part: Part, order: float) -> None:
-    axes.scatter(part.x, part.y, zorder=order, clip_on=False, **_dot_style(part.words))
+    axes.scatter(part.x, part.y, zorder=order, clip_on=False, **_dot_style(part.looks))
 
 
 def _draw_bars(axes: Axes, part: Part, order: float) -> None:
-    style: dict[str, Any] = {"color": _colour(part.words), "alpha": 0.75, "edgecolor": PAPER, "linewidth": 0.8}
+    style: dict[str, Any] = {"color": _colour(part.looks), "alpha": 0.75, "edgecolor": PAPER, "linewidth": 0.8}
     axes.bar(part.x[:-1], part.y, np.diff(part.x), align="edge", zorder=order, **style)
 
 
@@ -250,7 +250,7 @@ def _draw_density(axes: Axes, part: Part, order: float) -> None:
 
 
 def _draw_ring(axes: Axes, part: Part, order: float) -> None:
-    colour = _colour(part.words)
+    colour = _colour(part.looks)
     style: dict[str, Any] = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 0.8 * RING_WIDTH}
     axes.scatter(part.x, part.y, s=RING_SIZE**2, zorder=order + 1, clip_on=False, **style)
     if part.text:

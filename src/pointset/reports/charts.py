@@ -113,15 +113,15 @@ class Part(NamedTuple):
     text: str = ""  # of a ring: the note beside it; of a density: its colour
 
     @property
-    def words(self) -> list[str]:
-        """Of the style."""
+    def looks(self) -> list[str]:
+        """The words of the style."""
         return self.style.split()
 
 
 WIDTH, HEIGHT = 360.0, 240.0  # units, about pixels: a page shows one to three side by side
 _RIGHT, _TOP, _BOTTOM = 14.0, 28.0, 40.0  # margins; that on the left has room for the ticks
 _LETTER = 6.3  # units: about the width of a digit
-_BUCKET = 0.5  # units: of a line with more points than that only the extremes within such a width are kept
+_BUCKET = 0.5  # units: of a line with more points than that only the extremes within such a width are drawn
 _LONGEST_LABEL = 44
 
 
@@ -260,11 +260,11 @@ class _SvgChart:
         across, down = self._positions(part.x, part.y)
         known = np.isfinite(across) & np.isfinite(down)
         points = list(zip(across[known].tolist(), down[known].tolist(), strict=True))
-        if "hollow" in part.words:
+        if "hollow" in part.looks:
             for a, d in points:
                 add(self.root, "circle", cx=a, cy=d, r=3.5, class_=part.style)
         elif points:
-            cross = "cross" in part.words
+            cross = "cross" in part.looks
             mark = "m-3-3l6 6m0-6l-6 6" if cross else "h0"
             path = "".join(f"M{short(a)} {short(d)}{mark}" for a, d in points)
             add(self.root, "path", d=path, class_=part.style if cross else f"dots {part.style}")

@@ -118,8 +118,8 @@ def compose_theorems(results: Sequence[Mapping[str, Any]]) -> Figure:
 def _summary(verdicts: Sequence[str]) -> str:
     known = [*_VERDICTS]
     found = sorted(dict.fromkeys(verdicts), key=lambda one: known.index(one) if one in known else len(known))
-    told = ",   ".join(f"{verdict}: {verdicts.count(verdict)}" for verdict in found)
-    return f"{counted(len(verdicts), 'statement')} as experiments.   {told}"
+    counts = ",   ".join(f"{verdict}: {verdicts.count(verdict)}" for verdict in found)
+    return f"{counted(len(verdicts), 'statement')} as experiments.   {counts}"
 
 
 # --- BREC: for each model a bar in each category of pairs, and the total
@@ -263,13 +263,13 @@ def _draw_error_scale(page: Page, left: float, top: float, bound: float) -> None
 
 def _notes(content: Mapping[str, Any], space: float) -> list[str]:
     """What the families are, and what could not be checked."""
-    told = [
+    notes = [
         f"{family}: {one['description']}" + (f"; {one['seen']:,} seen in training left out" if one.get("seen") else "")
         for family, one in content["graphs"].items()
     ]
     if content.get("not_checked"):
-        told.append(f"Whether training has seen some of them was not checked: {content['not_checked']}")
-    return [line for text in told for line in broken(text, space, SMALL, 2)]
+        notes.append(f"Whether training has seen some of them was not checked: {content['not_checked']}")
+    return [line for text in notes for line in broken(text, space, SMALL, 2)]
 
 
 # --- distances: what can be read off each layer, beside what can be read off degrees and fresh weights

@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 
 from pointset.arrays import Flags, Floats, Integers
 from pointset.reports.palette import Colouring, coloured
+from pointset.text import number
 
 if TYPE_CHECKING:
     from pointset.points.graphs import Graph
@@ -63,8 +64,7 @@ def too_many(nodes: int) -> str:
 
 def ends_of(span: tuple[float, float]) -> tuple[str, str]:
     """The numbers at both ends of a scale of colours, as they are written beside it."""
-    low, high = (f"{number:,.4g}".replace("-", "−") for number in span)
-    return low, high
+    return number(span[0]), number(span[1])
 
 
 def positions_of(graph: Graph) -> Floats:

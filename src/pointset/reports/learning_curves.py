@@ -59,7 +59,7 @@ def learning_curve(
     named: set[str] = set()
     for curve in curves:
         at, scores = np.asarray(curve.epochs, dtype=np.float64), np.asarray(curve.values, dtype=np.float64)
-        known = np.isfinite(scores)  # the line goes on to the next epoch that was validated
+        known = np.isfinite(scores)  # the line leads to the next epoch that was validated
         chart.line(at[known], scores[known], curve.style, "" if curve.label in named else curve.label)
         named.add(curve.label)
         if curve.best is not None:

@@ -398,5 +398,5 @@ def _label_multiplicities(axes: Axes, at: Floats, often: Integers, heights: Floa
 
 
 def _short(number: float) -> str:
-    form = ".0e" if abs(number) >= 1e5 else ".0f" if abs(number) >= 10 else ".2g"
-    return f"{number:{form}}".replace("-", "−")
+    digits = ".0e" if abs(number) >= 1e5 else ".0f" if abs(number) >= 10 else ".2g"
+    return f"{number:{digits}}".replace("-", "−")

@@ -84,9 +84,9 @@ def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any
 
 def _lead(content: Content, best: Sequence[Content], name: str) -> str:
     counts = [(state, sum(trial["state"] == state for trial in content["trials"])) for state in _STATES]
-    told = ", ".join(f"{often} {state}" for state, often in counts if often)
+    states = ", ".join(f"{often} {state}" for state, often in counts if often)
     keys = counted(len(content["ranges"]), "hyperparameter")
-    lead = f"{counted(len(content['trials']), 'trial')} over {keys} ({told}). "
+    lead = f"{counted(len(content['trials']), 'trial')} over {keys} ({states}). "
     if best:
         lead += f"The best validation {name} is {number(best[0]['value'])}, of trial {best[0]['number']}. "
     return lead + "The test split was never used: train best.yaml, and test it once."
