@@ -20,7 +20,7 @@ from pointset.datasets.loading import benchmark_named
 from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
 from pointset.registry import preset_names
-from pointset.runs.recipe import MetricName, Preset, Recipe, check_ready, expectation, is_group, known_keys
+from pointset.runs.recipe import MetricName, PresetName, Recipe, check_ready, expectation, is_group, known_keys
 from pointset.runs.recipe_files import read_recipe, read_value, recipe_names, written
 from pointset.training.optim import check_schedule
 from tests import command_line
@@ -135,7 +135,7 @@ def test_models_of_psds_differ_in_the_preset_only() -> None:
 
 
 def test_names_that_need_torch_are_those_of_the_encoders_and_datasets() -> None:
-    assert get_args(Preset) == tuple(preset_names())
+    assert get_args(PresetName) == tuple(preset_names())
     assert {metric.value for metric in Metric} <= set(get_args(MetricName))
 
 

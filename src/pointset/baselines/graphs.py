@@ -50,7 +50,7 @@ def restored_adjacency(group: PointGroup) -> Tensor:
     graphs, nodes, rank = group.size
     if not rank:
         return group.eigenvectors.new_zeros(graphs, nodes, nodes)
-    with torch.autocast(group.eigenvectors.device.type, enabled=False):  # with 8 bits, no edge could be told from none
+    with torch.autocast(group.eigenvectors.device.type, enabled=False):  # with 8 bits, edges could not be distinguished
         adjacency = (group.eigenvectors * -group.eigenvalues.unsqueeze(-2)) @ group.eigenvectors.mT
     tolerance = _ROUNDING * group.eigenvalues.abs().amax(-1).view(graphs, 1, 1)
     adjacency = torch.where(adjacency.abs() > tolerance, adjacency, 0.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import FlatFeatures, GraphArrays, starts
-from pointset.points.point_set import PointSet, PointSets
+from pointset.points.point_set import PointSet, PointSets, with_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +90,8 @@ class PointBatch:
         return self._mapped(lambda tensor: tensor.pin_memory())
 
     def _mapped(self, function: Callable[[Tensor], Tensor]) -> PointBatch:
-        def each(item: PointGroup | PointBatch) -> dict[str, Any]:
-            values = ((field.name, getattr(item, field.name)) for field in dataclasses.fields(item))
-            return {name: function(value) for name, value in values if isinstance(value, Tensor)}
-
-        groups = [dataclasses.replace(group, **each(group)) for group in self.groups]
-        return dataclasses.replace(self, groups=groups, **each(self))
+        groups = [with_tensors(group, function) for group in self.groups]
+        return dataclasses.replace(with_tensors(self, function), groups=groups)
 
 
 def collate(point_sets: Sequence[PointSet]) -> PointBatch:

@@ -180,7 +180,7 @@ def _strongest(noisy: Tensor, points: PointSet, error: Tensor) -> Tensor:
         weakest = float(upper.flatten()[order[-1]].abs()) if len(order) else 0.0
         raise GraphError(
             f"the weakest of {points.num_edges} edges ({weakest:.3g}) does not stand out from the rounding of points "
-            f"of type {points.eigenvalues.dtype}, so the edges cannot be told from non-edges. Convert in float64"
+            f"of type {points.eigenvalues.dtype}, so edges cannot be distinguished from non-edges. Convert in float64"
         )
     kept = torch.zeros_like(strength)
     kept[order] = upper.flatten()[order]

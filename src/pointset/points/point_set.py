@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,11 @@ from pointset.errors import MatrixError
 from pointset.points.graphs import GraphArrays, LazySequence, WeightKind, starts
 from pointset.points.matrices import NormalizedAdjacency
 from pointset.points.solve import Solved
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 def check_floating_point(dtype: torch.dtype) -> None:
@@ -123,7 +128,7 @@ class PointSet:
             device = target
         moved = self
         if device is not None:
-            moved = self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+            moved = with_tensors(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
         if dtype is None:
             return moved
         check_floating_point(dtype)
@@ -141,12 +146,7 @@ class PointSet:
 
     def pin_memory(self) -> PointSet:
         """Everything in page-locked memory, for DataLoader(pin_memory=True)."""
-        return self._mapped(lambda tensor: tensor.pin_memory())
-
-    def _mapped(self, function: Callable[[Tensor], Tensor]) -> PointSet:
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        moved: dict[str, Any] = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
-        return dataclasses.replace(self, **moved)
+        return with_tensors(self, lambda tensor: tensor.pin_memory())
 
     def __repr__(self) -> str:
         features = [f"{name}={list(value.shape)}" for name in ("x", "edge_attr", "pos", "y")
@@ -156,6 +156,13 @@ class PointSet:
         if self.truncation is not None:
             parts.append(f"truncated (‖Z − UΛUᵀ‖₂ = {self.truncation.spectral_error:.3g})")
         return f"PointSet({', '.join(parts)})"
+
+
+def with_tensors(item: Record, function: Callable[[Tensor], Tensor]) -> Record:
+    """A dataclass with the function applied to each of its tensors."""
+    values = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    changed: dict[str, Any] = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
+    return dataclasses.replace(item, **changed)
 
 
 # torch.load then takes saved PyG graphs with points under weights_only=True: plain data, no code runs.

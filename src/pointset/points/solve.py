@@ -36,7 +36,7 @@ _SPARSE_FROM_NODES = 1500  # with rank=k, larger graphs go to the sparse solver
 _DENSE_AFTER_ALL_NODES = 6000  # up to which the dense solver takes over, within a minute, where Lanczos fails
 
 # In units of max(n, 8)·ε·max|λ|, over all graphs of up to 7 nodes and random graphs of up to 300, gaps between equal
-# eigenvalues come out below 2 and true gaps above 10⁶ (tests/test_spectrum.py): the tolerance stands well between.
+# eigenvalues come out below 2 and true gaps above 10⁶ (tests/test_solve.py): the tolerance stands well between.
 _SAFETY = 8.0
 _SMALLEST_N = 8  # for tiny matrices the error does not shrink with n
 

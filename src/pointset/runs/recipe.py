@@ -194,10 +194,10 @@ def shown(value: Any) -> str:
 
 
 if TYPE_CHECKING:
-    Preset = str
+    PresetName = str
     MetricName = str
 else:
-    Preset = Literal[tuple(preset_names())]
+    PresetName = Literal[tuple(preset_names())]
     MetricName = Literal[METRIC_NAMES]
 LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -270,7 +270,7 @@ def _check_dataset_name(name: str) -> None:
 class ModelChoice(Keys):
     """Arguments of :meth:`pointset.PointModel.from_preset`; the dataset's card gives the others."""
 
-    preset: Preset = "pst"
+    preset: PresetName = "pst"
     dim: Count = 64
     layers: Count = 4
     pooling: Literal["mean", "sum", "max"] = "mean"

@@ -30,7 +30,6 @@ from pointset.prediction.engine import check_forward_fits
 from pointset.prediction.features import Needs, molecule_graph, unread_error
 from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, InputRow, Source
-from pointset.prediction.tables import PredictionOptions, TablePrediction
 from pointset.progress import progress_bar, track
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
@@ -87,11 +86,7 @@ def check_run(
         if not 0 < value < math.inf:
             raise SpecError(f"got a tolerance of {value!r}; expected a positive number")
     predictor = load(run)
-    if data is None:
-        source, name = _test_part(predictor, Path(run), data_dir, progress)
-    else:
-        options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
-        source, name = TablePrediction(predictor, options, show=progress).source, data
+    source, name = _input(predictor, Path(run), data, smiles, data_dir, progress)
     drawn = _drawn(predictor, source, name, limit, seed, progress)
     checks = certify(predictor.model, drawn.graphs, seed=seed, repeats=repeats, allowed=allowed, progress=progress)
     found = {
@@ -214,20 +209,30 @@ class DrawnGraphs:
     left_out: dict[str, str] = field(default_factory=dict)  # by name, why it cannot be read
 
 
-def _test_part(predictor: Predictor, run: Path, data_dir: Path | None, progress: bool | None) -> tuple[Source, str]:
-    """The test part of a run's own data, and its name for people.
+def _input(
+    predictor: Predictor,
+    run: Path,
+    data: str | None,
+    smiles: str | None,
+    data_dir: Path | None,
+    progress: bool | None,
+) -> tuple[Source, str]:
+    """The data given, or the test part of the run's own; and its name for people.
 
     Raises:
         MissingDataError: it is a bundle without a run, or the data is nowhere.
         SpecError: there is no test part.
     """
+    if data is not None:
+        options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
+        return TablePrediction(predictor, options, show=progress).source, data
     folder = RunFolder(run)
     if not folder.has_run:
         raise MissingDataError(f"{run} is a model without the data of its run; give some, as for `pointset predict`")
-    data = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
-    if not len(data.part("test")):
-        raise SpecError(f"{data.card.name} has no graphs in its part 'test'; give other data to check on")
-    return DatasetSource(data.dataset, "test", _needs(predictor)), f"{data.card.name}, test"
+    own = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
+    if not len(own.part("test")):
+        raise SpecError(f"{own.card.name} has no graphs in its part 'test'; give other data to check on")
+    return DatasetSource(own.dataset, "test", _needs(predictor)), f"{own.card.name}, test"
 
 
 def _needs(predictor: Predictor) -> Needs:

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 from pointset.paper.tables.result import Budget, Cell, Column
-from pointset.runs.recipe import Count, Keys, MetricName, Preset, Text
+from pointset.runs.recipe import Count, Keys, MetricName, PresetName, Text
 from pointset.runs.recipe_files import read_value
 
 Kind = Literal["trained", "measured", "counted"]  # by training; time and memory of an epoch; numbers of parameters
@@ -61,7 +61,7 @@ class Changes(Keys):
 
     set: Settings = Field(default_factory=dict)
     recipe: Text | None = None
-    model: Preset | None = None  # of a row
+    model: PresetName | None = None  # of a row
     as_large_as: Slug | None = None  # of a row
 
 
@@ -86,7 +86,7 @@ class OwnRow(Keys):
 
     name: Slug
     title: Text
-    model: Preset | None = None  # None: the recipe's own
+    model: PresetName | None = None  # None: the recipe's own
     recipe: Annotated[str, StringConstraints(pattern=r"\{\}")] = "{}"
     counterpart: Text | None = None
     as_large_as: Slug | None = None  # a row: the width is chosen to have as many parameters
