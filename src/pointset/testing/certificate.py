@@ -30,6 +30,7 @@ from pointset.prediction.engine import check_forward_fits
 from pointset.prediction.features import Needs, molecule_graph, unread_error
 from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, InputRow, Source
+from pointset.prediction.tables import PredictionOptions, TablePrediction
 from pointset.progress import progress_bar, track
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import read_recipe
