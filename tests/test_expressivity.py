@@ -1,4 +1,4 @@
-"""Which graphs a model with random weights tells apart, which it cannot, and why.
+"""Which graphs a model with random weights distinguishes, which it cannot, and why.
 
 Compared in float64, for several random models: one graph in two orders of its nodes differs by rounding, below 1e-10 of
 the output; graphs count as separated above 1e-6. Weight matrices of the encoder are drawn three times larger than those
