@@ -105,7 +105,7 @@ def test_mistakes_get_one_clear_message(recipe_file: Path, words: list[str], mes
 def test_evaluate_gives_the_same_again(recipe_file: Path, tmp_path: Path) -> None:
     invoke("train", recipe_file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
     code, said = invoke("evaluate", "run")
-    assert code == 0 and "the same as the run itself had noted" in said
+    assert code == 0 and "the same as the run itself has recorded" in said
     code, said = invoke("evaluate", "run", "--part", "val", "--json")
     found, result = json.loads(said), json.loads(Path("run/result.json").read_text())
     assert found["scores"]["mae"] == pytest.approx(result["val"]["mae"], rel=1e-6)

@@ -18,6 +18,7 @@ from pointset.cli.console import (
     PictureOption,
     Progress,
     ProgressOption,
+    SettingsArgument,
     check_outputs,
     load_torch,
     named_recipe,
@@ -59,17 +60,15 @@ EXAMPLES = """
 
 def compare(
     recipe: Annotated[str | None, typer.Argument(metavar="RECIPE", help="A recipe by name, or a YAML file.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change, such as model.layers=3.")
-    ] = None,
+    settings: SettingsArgument = None,
     models: Annotated[str, typer.Option(metavar="NAMES", help="Comma-separated names of models.")] = "",
     run_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the runs go.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the runs in --run-dir.")] = False,
     parameters: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Of each model, within 15 %; else those of the recipe's.")
+        int | None, typer.Option(metavar="N", min=1, help="Of each model, within 15 %; by default the recipe's.")
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Other than the recipe's; its schedule shrinks alike.")
+        int | None, typer.Option(metavar="N", min=1, help="In place of the recipe's; its schedule is scaled with them.")
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="K", min=1, help="Train each model K times.")] = 1,
     cost_only: Annotated[

@@ -87,8 +87,12 @@ class Progress(StrEnum):
     QUIET = "quiet"
 
 
-RUN_HELP = "The folder of a run, or a bundle: a folder or a .zip."
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP)]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run, or a bundle: a folder or a .zip.")
+]
+SettingsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change: model.dim=96 seed=3.")
+]
 MatrixOption = Annotated[
     MatrixName,
     typer.Option(
@@ -139,9 +143,9 @@ def named_recipe(name: str, settings: Sequence[str]) -> Recipe:
     return read_recipe(name, settings)
 
 
-def folder_name(recipe_name: str) -> str:
+def folder_name(recipe_name: str, nameless: str) -> str:
     """A name that always lies inside of the folder it is put into, whatever the recipe is called."""
-    return re.sub(r"[^\w-]+", "-", recipe_name).strip("-") or "recipe"
+    return re.sub(r"[^\w-]+", "-", recipe_name).strip("-") or nameless
 
 
 def is_points_file(path: Path) -> bool:
@@ -290,17 +294,12 @@ def say(message: str, *, style: str | None = None) -> None:
     Console(stderr=True).print(printable(message), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def say_lines(message: str, *, style: str | None = None, below: str | None = None) -> None:
-    """A message of one line or more; those from the second on in the style ``below``."""
-    first, *rest = message.split("\n")
-    say(first, style=style)
-    for line in rest:
-        say(line, style=below)
-
-
 def show_error(message: str) -> None:
     """The one message that a failing command ends with; what helps stands below its first line."""
-    say_lines(f"Error: {message}", style="red", below="yellow")
+    first, *rest = message.split("\n")
+    say(f"Error: {first}", style="red")
+    for line in rest:
+        say(line, style="yellow")
 
 
 def show_problems(problems: Sequence[Problem]) -> None:

@@ -74,9 +74,9 @@ def convert(
 ) -> None:
     """Turn graphs into points, losslessly, or points into graphs.
 
-    Structure, features and whole-number weights come back exactly, real weights up to rounding. A bad
-    graph in a file is reported with its place and the reason, and does not stop the rest; --strict makes the
-    command fail then.
+    Structure, features and whole-number weights come back exactly, real
+    weights up to rounding. A bad graph in a file is reported with its place
+    and the reason, and does not stop the rest, unless --strict is given.
     """
     with reported_errors():
         target = Path(output)

@@ -81,8 +81,9 @@ def check(
 ) -> None:
     """Read your own data, and say what is in it and what is wrong with it.
 
-    Every bad row is reported with its line and the reason. The exit code is 1 where more rows are bad than
-    --max-rejected allows; rows that only lack a target do not count.
+    Every bad row is reported with its line and the reason. The exit code is 1
+    if more rows are bad than --max-rejected allows; rows that only lack a
+    target do not count.
     """
     with reported_errors():
         if rejected is not None:

@@ -24,7 +24,6 @@ from pointset.cli.console import (
     refuse_options,
     reported_errors,
     say,
-    say_lines,
     show_error,
 )
 from pointset.datasets.card import Card, Level, Target, Task
@@ -99,7 +98,8 @@ def show(
             show_error(f"there is nothing to draw: {reason}")
             raise typer.Exit(1)
         elif reason:
-            say_lines(f"No statistics and drawings: {reason}", style="yellow", below="yellow")
+            for line in f"No statistics and drawings: {reason}".split("\n"):
+                say(line, style="yellow")
 
 
 def named_benchmark(name: str) -> Benchmark:

@@ -19,9 +19,9 @@ EXAMPLES = """
   pointset evaluate runs/mine --file newer.csv  [dim]other data, the same targets[/dim]
   pointset evaluate runs/zinc --json
 
-[bold]Mind[/bold]
-  The test part was scored once, at the end of training. Whoever looks at it
-  again and again, and chooses by it, no longer has a test.
+[bold]Note[/bold]
+  The test part was scored once, at the end of training. If you choose a model
+  by scoring it again and again, it is no longer a test.
 """
 
 

@@ -201,7 +201,7 @@ def brec(
     json_file: JsonFileOption = None,
     picture: PictureOption = None,
 ) -> None:
-    """Try models on BREC: 400 pairs of graphs that message passing cannot distinguish."""
+    """Test models on BREC: 400 pairs of graphs that message passing cannot distinguish."""
     with reported_errors("Interrupted; what is finished is kept.", resume="Repeat the command to resume."):
         check_outputs(json_file, picture)
         load_torch()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +71,7 @@ def inspect(
     width: Annotated[
         int, typer.Option(min=1, metavar="N", help="Channels of the encoder, for the forecast of memory.")
     ] = 80,
-    layers: Annotated[int, typer.Option(min=1, metavar="N", help="Its layers.")] = 6,
+    layers: Annotated[int, typer.Option(min=1, metavar="N", help="Layers of the encoder.")] = 6,
     batch: Annotated[int, typer.Option(min=1, metavar="N", help="Graphs in a batch.")] = 128,
 ) -> None:
     """Show graphs and their points: size, rank, eigenvalues, round trip, and the memory that training will take."""
@@ -87,11 +86,15 @@ def inspect(
         if picture is not None and graph >= len(names):
             raise typer.BadParameter(f"there are {len(names)} graphs, numbered from 0", param_hint="--graph")
         facts = _facts(names, points, graphs, width, layers)
-        found = _Inspection(str(file), decomposed, facts, problems, _Encoder(width, layers, batch))
+        summary = _summarise(facts, len(problems), {"width": width, "layers": layers, "batch": batch})
         if as_json:
-            print_json(found.as_dict())
+            rows = [{"index": index, **dataclasses.asdict(one)} for index, one in enumerate(facts)]
+            found = {"file": str(file), "matrix": decomposed, "graphs": rows, "summary": summary}
+            print_json(found | {"problems": [problem._asdict() for problem in problems]})
         else:
-            _show(found, limit)
+            console = output_console()
+            _print_table(console, facts, limit)
+            _print_summary(console, summary, decomposed)
         if picture is not None:
             from pointset.reports.pictures import draw_points
 
@@ -144,64 +147,31 @@ def _facts(
     ]
 
 
-# --- what was found
-
-
-@dataclass(frozen=True)
-class _Encoder:
-    """The encoder whose memory is forecast."""
-
-    width: int
-    layers: int
-    batch: int
-
-
-@dataclass(frozen=True)
-class _Inspection:
-    """All that is known of a file."""
-
-    file: str
-    matrix: str
-    facts: list[GraphFacts]
-    problems: list[Problem]
-    encoder: _Encoder
-
-    def as_dict(self) -> dict[str, Any]:
-        """The object that ``--json`` prints."""
-        return {
-            "file": self.file,
-            "matrix": self.matrix,
-            "graphs": [{"index": index, **dataclasses.asdict(facts)} for index, facts in enumerate(self.facts)],
-            "summary": self.summary(),
-            "problems": [problem._asdict() for problem in self.problems],
-        }
-
-    def summary(self) -> dict[str, Any]:
-        """The whole file in a few numbers; None where no graph has the fact."""
-        facts = self.facts
-        training = _spread(one.training_bytes for one in facts)
-        mean = training["mean"]
-        return {
-            "graphs": len(facts),
-            "problems": len(self.problems),
-            "nodes": _spread(one.nodes for one in facts),
-            "edges": _spread(one.edges for one in facts),
-            "components": _spread(one.components for one in facts if one.components is not None),
-            "rank": _spread(one.rank for one in facts),
-            "multiplicities": {
-                str(multiplicity): count
-                for multiplicity, count in sorted(Counter(m for one in facts for m in one.multiplicities).items())
-            },
-            "smallest_relative_gap": min(
-                (one.smallest_relative_gap for one in facts if one.smallest_relative_gap is not None), default=None
-            ),
-            "round_trip": dict(Counter(one.round_trip for one in facts)),
-            "largest_round_trip_error": max(
-                (one.round_trip_error for one in facts if one.round_trip_error is not None), default=None
-            ),
-            "training_bytes": {**training, "batch": None if mean is None else round(mean * self.encoder.batch)},
-            "encoder": dataclasses.asdict(self.encoder),
-        }
+def _summarise(facts: Sequence[GraphFacts], problems: int, encoder: Mapping[str, int]) -> dict[str, Any]:
+    """The whole file in a few numbers; None where no graph has the fact."""
+    training = _spread(one.training_bytes for one in facts)
+    mean = training["mean"]
+    return {
+        "graphs": len(facts),
+        "problems": problems,
+        "nodes": _spread(one.nodes for one in facts),
+        "edges": _spread(one.edges for one in facts),
+        "components": _spread(one.components for one in facts if one.components is not None),
+        "rank": _spread(one.rank for one in facts),
+        "multiplicities": {
+            str(multiplicity): count
+            for multiplicity, count in sorted(Counter(m for one in facts for m in one.multiplicities).items())
+        },
+        "smallest_relative_gap": min(
+            (one.smallest_relative_gap for one in facts if one.smallest_relative_gap is not None), default=None
+        ),
+        "round_trip": dict(Counter(one.round_trip for one in facts)),
+        "largest_round_trip_error": max(
+            (one.round_trip_error for one in facts if one.round_trip_error is not None), default=None
+        ),
+        "training_bytes": {**training, "batch": None if mean is None else round(mean * encoder["batch"])},
+        "encoder": dict(encoder),
+    }
 
 
 def _spread(values: Iterable[int]) -> dict[str, int | float | None]:
@@ -219,23 +189,21 @@ def _spread(values: Iterable[int]) -> dict[str, int | float | None]:
 # --- what is printed
 
 
-def _show(inspection: _Inspection, limit: int) -> None:
-    """Print the first graphs in a table, and all in a few lines."""
-    console = output_console()
-    if limit:
-        titles = ("#", "graph", "nodes", "edges", "comp.", "rank", "multiplicities", "gap", "round trip", "memory")
-        table = plain_table(console, *titles, numbers=set(titles) - {"graph", "multiplicities"})
-        for column in table.columns:
-            column.no_wrap = column.justify == "right"
-            column.overflow = "fold"
-        table.columns[0].style, table.columns[1].max_width = "dim", 32
-        for index, facts in enumerate(inspection.facts[:limit]):
-            table.add_row(*_cells(index, facts))
-        console.print(table)
-    if limit and len(inspection.facts) > limit:
-        rest = len(inspection.facts) - limit
-        console.print(f"… and {rest:,} more; --limit shows more, --json all", style="dim")
-    _print_summary(console, inspection)
+def _print_table(console: Console, facts: Sequence[GraphFacts], limit: int) -> None:
+    """The first graphs, a row for each."""
+    if not limit:
+        return
+    titles = ("#", "graph", "nodes", "edges", "comp.", "rank", "multiplicities", "gap", "round trip", "memory")
+    table = plain_table(console, *titles, numbers=set(titles) - {"graph", "multiplicities"})
+    for column in table.columns:
+        column.no_wrap = column.justify == "right"
+        column.overflow = "fold"
+    table.columns[0].style, table.columns[1].max_width = "dim", 32
+    for index, one in enumerate(facts[:limit]):
+        table.add_row(*_cells(index, one))
+    console.print(table)
+    if len(facts) > limit:
+        console.print(f"… and {len(facts) - limit:,} more; --limit shows more, --json all", style="dim")
 
 
 def _cells(index: int, facts: GraphFacts) -> list[Any]:
@@ -263,16 +231,16 @@ def multiplicities_text(multiplicities: list[int]) -> str:
     return f"{shown}, …" if len(counts) > _SHOWN_MULTIPLICITIES else shown or "–"
 
 
-def _print_summary(console: Console, inspection: _Inspection) -> None:
-    summary, encoder = inspection.summary(), inspection.encoder
+def _print_summary(console: Console, summary: dict[str, Any], matrix: str) -> None:
+    encoder = summary["encoder"]
     ranges = ", ".join(f"{what} {_range(summary[what])}" for what in ("nodes", "edges", "components", "rank"))
     training = summary["training_bytes"]
     lines = [
-        f"[bold]{counted(summary['graphs'], 'graph')}[/bold] under the {inspection.matrix} matrix: {ranges}",
+        f"[bold]{counted(summary['graphs'], 'graph')}[/bold] under the {matrix} matrix: {ranges}",
         f"[bold]Round trip[/bold]: {_round_trip(summary)}",
-        f"[bold]Memory for training[/bold], forecast for {encoder.layers} layers of width {encoder.width}: "
+        f"[bold]Memory for training[/bold], forecast for {encoder['layers']} layers of width {encoder['width']}: "
         f"{byte_size(training['max'])} for the largest graph, {byte_size(training['batch'])} for a batch of "
-        f"{encoder.batch} average graphs",
+        f"{encoder['batch']} average graphs",
         "[dim]2×3: three eigenvalues that occur twice. gap: smallest distance between distinct eigenvalues, relative "
         "to the largest. round trip: largest error in the matrix after going to points and back.[/dim]",
     ]

@@ -28,8 +28,8 @@ from pointset.cli.console import Command, Commands
 
 _EXAMPLES = """
 [bold]Examples[/bold]
-  pointset convert graphs.g6 points.safetensors     [dim]graphs become points …[/dim]
-  pointset convert points.safetensors same.graphml  [dim]… and come back[/dim]
+  pointset convert graphs.g6 points.safetensors     [dim]graphs become points,[/dim]
+  pointset convert points.safetensors same.graphml  [dim]points become graphs[/dim]
   pointset inspect graphs.g6 --picture graph.png    [dim]look at them[/dim]
   pointset datasets                                 [dim]what there is to learn from[/dim]
   pointset recipes                                  [dim]models and their settings[/dim]

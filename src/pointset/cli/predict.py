@@ -43,7 +43,7 @@ EXAMPLES = (
   pointset predict runs/mine graphs/ -o out.csv            [dim]a folder of graphs[/dim]
   pointset predict runs/zinc zinc --split test -o out.csv  [dim]a dataset by name[/dim]
 
-[bold]The output[/bold] has a row for each of the input, in the same order
+[bold]The output[/bold] has the rows of the input, in the same order
   the input's columns   for graph files and datasets: graph
   predicted_TARGET      the number in the target's unit, the probability of
                         a label, or the class; then probability_CLASS for each
@@ -59,7 +59,7 @@ EMBED_EXAMPLES = (
   pointset embed runs/mine molecules.csv -o atoms.csv --level node
   pointset embed runs/zinc zinc --split test -o out.csv
 
-[bold]The output[/bold] has a row for each of the input, in the same order
+[bold]The output[/bold] has the rows of the input, in the same order
   the input's columns   for graph files and datasets: graph
   read_as, node         at level node: the SMILES whose atoms are numbered, and
                         the atom or node, from 0
@@ -109,8 +109,9 @@ def predict(
 ) -> None:
     """Predict with a trained model: for every row of a table, graph of a file, or graph of a dataset.
 
-    A bad row never stops the rest: it keeps its place, with the reason in the column status. Rows are read,
-    answered and written one after the other, so memory does not grow with their number.
+    A bad row never stops the rest: it keeps its place, with the reason in the
+    column status. Rows are read, answered and written one after the other, so
+    memory does not grow with their number.
     """
     _answer(
         *(context, run, given, output, device, overwrite, restart, quiet),
@@ -145,7 +146,8 @@ def embed(
 ) -> None:
     """Compute representations of graphs or nodes with a trained model, to search, cluster or learn from.
 
-    Works as `pointset predict` does: rows in the order of the input, a status for each, constant memory.
+    Works as `pointset predict` does: rows in the order of the input, a status
+    for each, constant memory.
     """
     _answer(
         *(context, run, given, output, device, overwrite, restart, quiet),

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pointset.cli.console import Command, Commands, JsonFlag, output_console, plain_table, print_json, reported_errors
+from pointset.cli.console import (
+    Command,
+    Commands,
+    JsonFlag,
+    SettingsArgument,
+    output_console,
+    plain_table,
+    print_json,
+    reported_errors,
+)
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import metric_named
 from pointset.text import printable
@@ -79,16 +88,14 @@ def list_recipes(
 @app.command(cls=Command, no_args_is_help=True, epilog=SHOW_EXAMPLES)
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe, a YAML file, or the folder of a run.")],
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change: model.dim=96 seed=3.")
-    ] = None,
+    settings: SettingsArgument = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Print every setting of a recipe as YAML, and what the paper reports for it."""
     with reported_errors():
         from pointset.runs.recipe_files import read_recipe
 
-        recipe = read_recipe(name, changes or [])
+        recipe = read_recipe(name, settings or [])
         if as_json:
             print_json(recipe.as_dict())
             return

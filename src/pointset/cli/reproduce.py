@@ -50,7 +50,7 @@ EXAMPLES = """
   full   the paper's own recipes, all seeds and folds; mostly for a GPU
 
 [bold]The folder --run-dir[/bold]
-  TABLE-BUDGET.md, .tex, .html, .json   written anew after every run
+  TABLE-BUDGET.md, .tex, .html, .json   written again after every run
   NAME/                                 each run, as pointset train leaves it
   Runs that are finished are not run again: after Ctrl-C, repeat the command.
   Started twice, with --threads 1, it uses two cores and shares the runs.
@@ -90,7 +90,7 @@ def reproduce(
     device: DeviceOption = Device.AUTO,
     progress: ProgressOption = Progress.AUTO,
 ) -> None:
-    """Run a table of the paper: plan, forecast, runs that can be resumed, and the table with ours beside it."""
+    """Repeat a table of the paper: plan, forecast, runs that can be resumed, and our numbers beside the paper's."""
     with reported_errors("Interrupted; what is finished is kept.", resume="Repeat the command to resume."):
         if table is None:
             _show_tables()

@@ -18,6 +18,7 @@ from pointset.cli.console import (
     DeviceOption,
     Progress,
     ProgressOption,
+    SettingsArgument,
     exit_interrupted,
     folder_name,
     load_torch,
@@ -63,18 +64,16 @@ def train(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A recipe by name, a YAML file, or the folder of a run.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change: model.dim=96 seed=3.")
-    ] = None,
+    settings: SettingsArgument = None,
     run_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The run's folder, new or empty. By default runs/RECIPE.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --run-dir.")] = False,
     data_dir: DataDirOption = None,
     device: DeviceOption = Device.AUTO,
-    devices: Annotated[int, typer.Option(min=1, metavar="N", help="Processes (DDP); under torchrun not needed.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, metavar="N", help="Processes (DDP); not needed under torchrun.")] = 1,
     seeds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Train N times, with seeds from the recipe's seed on.")
+        int | None, typer.Option(min=1, metavar="N", help="Train N times, with seeds from the recipe's seed up.")
     ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, metavar="K", help="Cross-validation: train K times, test on each fold.")
@@ -115,7 +114,7 @@ def _recipe(name: str | None, settings: list[str], run_dir: Path | None, resume:
 
 def _free_folder(name: str) -> Path:
     """runs/NAME, or runs/NAME-2, -3, … where that is taken."""
-    base = Path("runs") / folder_name(name)
+    base = Path("runs") / folder_name(name, "run")
     number = 1
     folder = base
     while folder.exists():

@@ -14,6 +14,7 @@ from pointset.cli.console import (
     DeviceOption,
     JsonFileOption,
     Progress,
+    SettingsArgument,
     check_outputs,
     folder_name,
     load_torch,
@@ -67,23 +68,19 @@ _STATES = ("complete", "pruned", "failed", "running", "waiting")
 
 def tune(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, a YAML file, or a run's folder.")],
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change; they are not searched.")
-    ] = None,
+    settings: SettingsArgument = None,
     run_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The study's folder. By default runs/tune-RECIPE.")
     ] = None,
     trials: Annotated[int, typer.Option(min=1, metavar="N", help="Trials in all, with those of earlier calls.")] = 20,
     ranges: Annotated[
-        list[str] | None, typer.Option("--range", metavar="KEY=LOW:HIGH", help="Another range; may be repeated.")
+        list[str] | None, typer.Option("--range", metavar="KEY=LOW:HIGH", help="The range of a key; may be repeated.")
     ] = None,
     fix: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="Keep the recipe's value of a key; may be repeated.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Short for trainer.epochs=N.")] = None,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="Begin no further trial after this time.")
-    ] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin no trial after this time.")] = None,
     storage: Annotated[
         str | None, typer.Option(metavar="URL", help="A database for many machines. By default a file in DIR.")
     ] = None,
@@ -108,7 +105,7 @@ def tune(
 
         other = dict(read_range(text) for text in ranges or [])
         space = search_space(chosen, other, fixed)
-        folder = run_dir if run_dir is not None else Path("runs") / f"tune-{folder_name(chosen.name)}"
+        folder = run_dir if run_dir is not None else Path("runs") / f"tune-{folder_name(chosen.name, 'recipe')}"
         if dry_run:
             _print_plan(space, folder, trials=trials, storage=storage, pruning=not no_pruning)
             return
