@@ -21,7 +21,7 @@ from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
 from pointset.registry import preset_names
 from pointset.runs.recipe import MetricName, PresetName, Recipe, check_ready, expectation, is_group, known_keys
-from pointset.runs.recipe_files import read_recipe, read_value, recipe_names, written
+from pointset.runs.recipe_files import from_yaml, read_recipe, recipe_names, to_yaml
 from pointset.training.optim import check_schedule
 from tests import command_line
 
@@ -334,7 +334,7 @@ def test_no_override_gives_a_foreign_error(key: str, value: str) -> None:
             recipe = read_recipe("molecules", [override])
         except PointsetError:
             continue
-        assert Recipe.from_dict(read_value(recipe.as_yaml())) == recipe
+        assert Recipe.from_dict(from_yaml(recipe.as_yaml())) == recipe
 
 
 def test_the_paper_says_nothing_about_other_data() -> None:
@@ -383,13 +383,13 @@ def recipe_values(draw: st.DrawFn) -> dict[str, Any]:
 @given(recipe_values())
 def test_yaml_is_read_back_exactly(values: dict[str, Any]) -> None:
     recipe = Recipe.from_dict(values)
-    assert Recipe.from_dict(read_value(recipe.as_yaml())) == recipe
+    assert Recipe.from_dict(from_yaml(recipe.as_yaml())) == recipe
     assert Recipe.from_dict(json.loads(json.dumps(recipe.as_dict()))) == recipe
 
 
 @given(st.lists(st.text(max_size=12) | st.sampled_from(["1e-3", "NO", "on", "0x1F", "1_0", "1:30", "~", "", "-", "="])))
 def test_text_stays_text(texts: list[str]) -> None:
-    assert read_value(written({"texts": texts})) == {"texts": texts}
+    assert from_yaml(to_yaml({"texts": texts})) == {"texts": texts}
 
 
 def test_yaml_is_pleasant_to_read() -> None:
@@ -441,8 +441,8 @@ def test_a_run_is_repeated_by_its_folder(tmp_path: Path) -> None:
         (b"just words", "it holds a str; expected keys such as"),
         (b"model: {dim: 3}\nmodel: {dim: 4}\n", "line 2, column 1: the key 'model' stands twice"),
         (b"model:\n  dim: 3\n  dim: 4\n", "line 3, column 3: the key 'dim' stands twice"),
-        (b"1: 2\n", "the key 1 is no text"),
-        (b"[a]: 2\n", "the key ['a'] is no text"),
+        (b"1: 2\n", "the key 1 is not text"),
+        (b"[a]: 2\n", "the key ['a'] is not text"),
         (b"title: \xff\n", "byte 7 is not UTF-8"),
         (b"title: 'open\n", "cannot be read as YAML: line 2"),
         (b"a: &x 1\nb: *x\n", "anchors (&, *) are not read"),

@@ -1,7 +1,8 @@
-"""A recipe: all that a training run is made of, as checked values. Their names are the keys of its YAML.
+"""A recipe: all settings of a training run, as checked values (:class:`Recipe`). Their names are the keys of its YAML.
 
-Light to import (no torch): the command line lists recipes at once. A recipe is read by
-:func:`pointset.runs.recipe_files.read_recipe`, and never changes; ``None`` means "not set".
+:func:`pointset.runs.recipe_files.read_recipe` reads one; it never changes, and ``None`` means "not set". The second
+half explains keys to people: what each expects, and which one a wrong one may have meant. Light to import (no torch):
+the command line lists recipes at once.
 """
 
 from __future__ import annotations
@@ -28,170 +29,6 @@ from pydantic import (
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import METRIC_NAMES
 from pointset.registry import preset_names
-
-# All keys of a recipe by path, what each expects in words, and the nearest right one of a wrong one.
-
-
-Schema = dict[str, Any]
-_TYPES = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"}
-_BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
-_NEAR = 0.6  # of difflib's ratio, from which a key is worth naming
-# What people, and the paper's table of hyperparameters, call a key.
-_ALSO_CALLED = {
-    "learning_rate": "optimizer.lr",
-    "wd": "optimizer.weight_decay",
-    "gn": "model.noise",
-    "width": "model.dim",
-    "hidden_dim": "model.dim",
-    "hiddim": "model.dim",
-    "depth": "model.layers",
-    "bs": "trainer.batch_size",
-    "data": "dataset.file",
-    "warm": "schedule.warmup",
-    "cos": "schedule.cosine",
-}
-
-
-@cache
-def known_keys() -> dict[str, Schema]:
-    """Each key's path, groups included, with its JSON schema: ``known_keys()["model.dim"]["minimum"]`` is 1."""
-    pass
-
-    schema = Recipe.model_json_schema()
-    return dict(_flat(schema, schema["$defs"], ""))
-
-
-def _flat(schema: Schema, definitions: dict[str, Schema], prefix: str) -> Iterator[tuple[str, Schema]]:
-    for name, entry in schema["properties"].items():
-        branches = [definitions[branch["$ref"].rsplit("/")[-1]] if "$ref" in branch else branch
-                    for branch in entry.get("anyOf", [entry])]  # fmt: skip
-        yield f"{prefix}{name}", entry | {"anyOf": branches}
-        for branch in branches:
-            if "properties" in branch:
-                yield from _flat(branch, definitions, f"{prefix}{name}.")
-
-
-def branches_of(path: str) -> list[Schema]:
-    """The kinds of values that a key takes."""
-    branches: list[Schema] = known_keys()[path]["anyOf"]
-    return branches
-
-
-def takes(path: str, kind: str) -> bool:
-    """Whether a key takes a JSON type: ``takes("dataset.file", "null")``."""
-    return any(branch.get("type") == kind for branch in branches_of(path))
-
-
-def is_group(path: str) -> bool:
-    """Whether a path has keys below it that are all known, as ``model`` has."""
-    return any("properties" in branch for branch in branches_of(path))
-
-
-def expectation(path: str) -> str:
-    """What a key expects, in words: ``a whole number, at least 1, or null``."""
-    return ", or ".join(_in_words(branch) for branch in branches_of(path))
-
-
-def choices(path: str) -> list[str]:
-    """The words that a key takes, where it takes only some."""
-    return [choice for branch in branches_of(path) for choice in branch.get("enum", [])]
-
-
-def _in_words(branch: Schema) -> str:
-    if "enum" in branch:
-        return f"one of {', '.join(branch['enum'])}"
-    if "properties" in branch:
-        return f"the keys {', '.join(branch['properties'])}"
-    match branch["type"]:
-        case "null":
-            return "null"
-        case "array":
-            return "a list of text"
-        case "object":
-            return "a mapping"
-        case "string" if "examples" in branch:
-            return f"text such as {branch['examples'][0]}"
-        case kind:
-            bounds = [f"{word} {branch[bound]:,}" for bound, word in _BOUNDS.items() if bound in branch]
-            return ", ".join([_TYPES[kind], *bounds])
-
-
-def nearest_key(path: str) -> str:
-    """``"; did you mean 'model.dim'?"`` for ``model.dmi``, ``dim`` or ``width``; empty where none is near."""
-    wrong = path.lower().replace("-", "_")
-    last = wrong.rsplit(".", 1)[-1]
-    if last in _ALSO_CALLED:
-        return f"; did you mean {_ALSO_CALLED[last]!r}?"
-
-    def nearness(key: str) -> float:
-        whole = SequenceMatcher(None, wrong, key).ratio()
-        return max(whole, SequenceMatcher(None, last, key.rsplit(".", 1)[-1]).ratio()) + whole / 100
-
-    best = max(known_keys(), key=nearness)
-    return f"; did you mean {best!r}?" if nearness(best) >= _NEAR else ""
-
-
-# What is wrong with a recipe, in the words of its keys: got, expected, remedy.
-
-
-_SHOWN = 5  # lines
-_LONGEST_VALUE = 60  # letters
-
-
-def in_words(error: ValidationError) -> str:
-    """A line for each wrong value, at most five."""
-    lines = list(dict.fromkeys(_line(dict(entry)) for entry in error.errors(include_url=False)))
-    more = len(lines) - _SHOWN
-    return "\n".join([*lines[:_SHOWN], *([f"… and {more} more"] if more > 0 else [])])
-
-
-def unknown_key(path: str) -> str:
-    """For a key that does not exist."""
-    group = path.rpartition(".")[0]
-    hint = nearest_key(path)
-    if not hint:
-        hint = f"; expected {expectation(group)}" if group in known_keys() else f"; expected one of {_first_keys()}"
-    return f"there is no key {path!r}{hint}"
-
-
-def _first_keys() -> str:
-    return ", ".join(key for key in known_keys() if "." not in key)
-
-
-def _line(entry: dict[str, Any]) -> str:
-    path = _path(entry["loc"])
-    match entry["type"]:
-        case "value_error":  # raised by a validator of ours, in whole sentences
-            return str(entry["ctx"]["error"])
-        case "extra_forbidden":
-            return unknown_key(path)
-        case "missing":
-            return f"{path} is missing; expected {expectation(path)}"
-        case _:
-            return f"got {path}={shown(entry['input'])}; expected {_expected(path, entry['input'])}"
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    """``dataset.targets[0]``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-
-
-def _expected(path: str, got: Any) -> str:
-    if path.endswith("]"):
-        return "text (put it in quotes)" if isinstance(got, int | float) else "text"
-    if path not in known_keys():  # of a mapping with any keys
-        return "a number"
-    return expectation(path) + (did_you_mean(got.lower(), choices(path)) if isinstance(got, str) else "")
-
-
-def shown(value: Any) -> str:
-    """A value as YAML has it, shortened."""
-    try:
-        text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
-
 
 if TYPE_CHECKING:
     PresetName = str
@@ -357,9 +194,7 @@ class Recipe(Keys):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            pass
-
-            raise SpecError(in_words(error)) from None
+            raise SpecError(_explained(error)) from None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""
@@ -367,9 +202,9 @@ class Recipe(Keys):
 
     def as_yaml(self) -> str:
         """The whole recipe as YAML; :func:`pointset.runs.recipe_files.read_recipe` reads it back exactly."""
-        from pointset.runs.recipe_files import written
+        from pointset.runs.recipe_files import to_yaml
 
-        return written(self.as_dict())
+        return to_yaml(self.as_dict())
 
 
 def check_ready(recipe: Recipe) -> None:
@@ -383,3 +218,159 @@ def check_ready(recipe: Recipe) -> None:
             f"the recipe {recipe.name!r} needs data of your own; add dataset.file=my.csv (and dataset.targets=[…] to "
             "choose columns), or dataset.name=… for a dataset that `pointset datasets` lists"
         )
+
+
+# --- the keys by path, what each expects, and messages about wrong ones
+
+Schema = dict[str, Any]
+_MOST_PROBLEMS = 5  # that a message lists
+_LONGEST_VALUE = 60  # letters
+_TYPES = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"}
+_BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+_NEAR = 0.6  # of difflib's ratio, from which a key is worth naming
+# What people, and the paper's table of hyperparameters, call a key.
+_ALSO_CALLED = {
+    "learning_rate": "optimizer.lr",
+    "wd": "optimizer.weight_decay",
+    "gn": "model.noise",
+    "width": "model.dim",
+    "hidden_dim": "model.dim",
+    "hiddim": "model.dim",
+    "depth": "model.layers",
+    "bs": "trainer.batch_size",
+    "data": "dataset.file",
+    "warm": "schedule.warmup",
+    "cos": "schedule.cosine",
+}
+
+
+@cache
+def known_keys() -> dict[str, Schema]:
+    """Each key's path, groups included, with its JSON schema: ``known_keys()["model.dim"]["minimum"]`` is 1."""
+    schema = Recipe.model_json_schema()
+    return dict(_flat(schema, schema["$defs"], ""))
+
+
+def _flat(schema: Schema, definitions: dict[str, Schema], prefix: str) -> Iterator[tuple[str, Schema]]:
+    for name, entry in schema["properties"].items():
+        branches = [definitions[branch["$ref"].rsplit("/")[-1]] if "$ref" in branch else branch
+                    for branch in entry.get("anyOf", [entry])]  # fmt: skip
+        yield f"{prefix}{name}", entry | {"anyOf": branches}
+        for branch in branches:
+            if "properties" in branch:
+                yield from _flat(branch, definitions, f"{prefix}{name}.")
+
+
+def branches_of(path: str) -> list[Schema]:
+    """The JSON schemas of the values that a key takes."""
+    branches: list[Schema] = known_keys()[path]["anyOf"]
+    return branches
+
+
+def takes(path: str, kind: str) -> bool:
+    """Whether a key takes a JSON type: ``takes("dataset.file", "null")``."""
+    return any(branch.get("type") == kind for branch in branches_of(path))
+
+
+def is_group(path: str) -> bool:
+    """Whether a path has keys below it that are all known, as ``model`` has."""
+    return any("properties" in branch for branch in branches_of(path))
+
+
+def expectation(path: str) -> str:
+    """What a key expects, in words: ``a whole number, at least 1, or null``."""
+    return ", or ".join(_described(branch) for branch in branches_of(path))
+
+
+def choices(path: str) -> list[str]:
+    """The words that a key takes, where it takes only some."""
+    return [choice for branch in branches_of(path) for choice in branch.get("enum", [])]
+
+
+def _described(branch: Schema) -> str:
+    if "enum" in branch:
+        return f"one of {', '.join(branch['enum'])}"
+    if "properties" in branch:
+        return f"the keys {', '.join(branch['properties'])}"
+    match branch["type"]:
+        case "null":
+            return "null"
+        case "array":
+            return "a list of text"
+        case "object":
+            return "a mapping"
+        case "string" if "examples" in branch:
+            return f"text such as {branch['examples'][0]}"
+        case kind:
+            bounds = [f"{word} {branch[bound]:,}" for bound, word in _BOUNDS.items() if bound in branch]
+            return ", ".join([_TYPES[kind], *bounds])
+
+
+def nearest_key(path: str) -> str:
+    """``"; did you mean 'model.dim'?"`` for ``model.dmi``, ``dim`` or ``width``; empty where none is near."""
+    wrong = path.lower().replace("-", "_")
+    last = wrong.rsplit(".", 1)[-1]
+    if last in _ALSO_CALLED:
+        return f"; did you mean {_ALSO_CALLED[last]!r}?"
+
+    def nearness(key: str) -> float:
+        whole = SequenceMatcher(None, wrong, key).ratio()
+        return max(whole, SequenceMatcher(None, last, key.rsplit(".", 1)[-1]).ratio()) + whole / 100
+
+    best = max(known_keys(), key=nearness)
+    return f"; did you mean {best!r}?" if nearness(best) >= _NEAR else ""
+
+
+def _explained(error: ValidationError) -> str:
+    """A line for each wrong value, at most five: got, expected, remedy."""
+    lines = list(dict.fromkeys(_problem(dict(entry)) for entry in error.errors(include_url=False)))
+    more = [f"… and {len(lines) - _MOST_PROBLEMS} more"] if len(lines) > _MOST_PROBLEMS else []
+    return "\n".join([*lines[:_MOST_PROBLEMS], *more])
+
+
+def unknown_key(path: str) -> str:
+    """For a key that does not exist."""
+    group = path.rpartition(".")[0]
+    hint = nearest_key(path)
+    if not hint:
+        hint = f"; expected {expectation(group)}" if group in known_keys() else f"; expected one of {_first_keys()}"
+    return f"there is no key {path!r}{hint}"
+
+
+def _first_keys() -> str:
+    return ", ".join(key for key in known_keys() if "." not in key)
+
+
+def _problem(entry: dict[str, Any]) -> str:
+    path = _path(entry["loc"])
+    match entry["type"]:
+        case "value_error":  # raised by a validator of ours, in whole sentences
+            return str(entry["ctx"]["error"])
+        case "extra_forbidden":
+            return unknown_key(path)
+        case "missing":
+            return f"{path} is missing; expected {expectation(path)}"
+        case _:
+            return f"got {path}={shown(entry['input'])}; expected {_expected(path, entry['input'])}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """``dataset.targets[0]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def _expected(path: str, got: Any) -> str:
+    if path.endswith("]"):
+        return "text (put it in quotes)" if isinstance(got, int | float) else "text"
+    if path not in known_keys():  # of a mapping with any keys
+        return "a number"
+    return expectation(path) + (did_you_mean(got.lower(), choices(path)) if isinstance(got, str) else "")
+
+
+def shown(value: Any) -> str:
+    """A value as YAML has it, shortened."""
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

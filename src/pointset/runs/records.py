@@ -22,7 +22,7 @@ from pointset.arrays import Floats
 from pointset.errors import FileFormatError
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import read_value
+from pointset.runs.recipe_files import from_yaml
 from pointset.runs.result import Recorded, RunResult, Whole
 
 Columns = dict[str, Floats]  # of a CSV file: name → (rows,), NaN where a cell is empty
@@ -276,7 +276,7 @@ Model = TypeVar("Model", bound=BaseModel)
 def _recipe(text: str, path: Path) -> Recipe:
     """Without keys that this version does not know, so that a run of another version has a report too."""
     try:
-        values = read_value(text)
+        values = from_yaml(text)
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: not YAML ({error})") from None
     try:

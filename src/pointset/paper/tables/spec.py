@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 from pointset.paper.tables.result import Budget, Cell, Column
 from pointset.runs.recipe import Count, Keys, MetricName, PresetName, Text
-from pointset.runs.recipe_files import read_value
+from pointset.runs.recipe_files import from_yaml
 
 Kind = Literal["trained", "measured", "counted"]  # by training; time and memory of an epoch; numbers of parameters
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]  # of folders and of the command line
@@ -229,7 +229,7 @@ def _place_in_paper(table: Mapping[str, Any]) -> tuple[int, str]:
 
 def _read_mapping(file: Any) -> dict[str, Any]:
     try:
-        values = read_value(file.read_text(encoding="utf-8"))
+        values = from_yaml(file.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, FileFormatError) as error:
         raise FileFormatError(f"{file} cannot be read as YAML: {error}") from None
     if not isinstance(values, dict):
