@@ -135,7 +135,7 @@ def test_a_batch_size_beyond_all_numbers_is_one_batch(recipe: Recipe, tmp_path: 
 
 def test_targets_whose_squares_overflow_are_refused(tmp_path: Path) -> None:
     huge = {"edges": [1e200 * (1 + count) for count in edge_counts()["edges"]]}
-    with pytest.raises(SpecError, match="deviation is no number"):
+    with pytest.raises(SpecError, match="deviation is not a number"):
         run(write_graphs(tmp_path / "data", huge), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

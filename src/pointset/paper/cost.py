@@ -33,7 +33,8 @@ from pointset.runs.recipe import Recipe
 from pointset.training.batches import training_batches
 from pointset.training.data import TrainingData, build_model, check_memory, load_data
 from pointset.training.devices import DTYPES, make_fabric
-from pointset.training.loop import Learner, recipe_loss
+from pointset.training.loop import Learner
+from pointset.training.losses import recipe_loss
 
 Batches = Sequence[Sequence[int]]  # of an epoch, as numbers of graphs in the training part
 

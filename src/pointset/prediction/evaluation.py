@@ -17,7 +17,7 @@ from pointset.runs.recipe_files import changed, read_recipe
 from pointset.runs.result import read_result
 from pointset.training.bundle import read_bundle
 from pointset.training.data import TrainingData, load_data
-from pointset.training.loop import outputs_for
+from pointset.training.outputs import outputs_for
 from pointset.training.scoring import score
 
 _ALL_PARTS = "all"

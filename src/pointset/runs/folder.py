@@ -37,7 +37,7 @@ class RunFolder:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run was started here."""
         return self.recipe.exists()
 
     @property
@@ -47,7 +47,7 @@ class RunFolder:
 
     @contextmanager
     def claim(self, *, resume: bool) -> Iterator[None]:
-        """Hold the folder inside; nobody else can. A new one is removed again where the run never began.
+        """Hold the folder inside; nobody else can. A new one is removed again where the run never started.
 
         Raises:
             SpecError: it holds something else, or a run that was not to be resumed.
@@ -61,8 +61,8 @@ class RunFolder:
             try:
                 self._check_content(resume)  # nobody came first
                 yield
-            finally:  # only who holds the folder may remove it: another may have begun in it since it was looked at
-                if is_new and not self.has_run:  # it failed before it began
+            finally:  # only who holds the folder may remove it: another may have started in it since it was looked at
+                if is_new and not self.has_run:  # it failed before it started
                     shutil.rmtree(self.path, ignore_errors=True)
 
     def _check_content(self, resume: bool) -> None:
@@ -70,10 +70,10 @@ class RunFolder:
             raise SpecError(f"{self.path} is a file; expected a folder for the run. Choose another with --run-dir")
         if self.has_run and not resume:
             state = "a finished run" if self.is_finished else "a run that is not finished"
-            go_on = "" if self.is_finished else ", or go on with --resume"
+            or_resume = "" if self.is_finished else ", or resume it with --resume"
             raise SpecError(
-                f"{self.path} holds {state} already; two runs never share a folder. "
-                f"Choose another with --run-dir{go_on}"
+                f"{self.path} already holds {state}; two runs never share a folder. Choose another with "
+                f"--run-dir{or_resume}"
             )
         if not self.has_run and self.path.is_dir():
             others = [item.name for item in self.path.iterdir() if item.name not in (_LOCK, "checkpoints")]
@@ -85,16 +85,16 @@ class RunFolder:
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Refuse to begin where the disk has no room for what a run writes.
+    """Refuse to start where the disk has too little space for what a run writes.
 
     Raises:
-        PointsetError: it has not.
+        PointsetError: it has too little.
     """
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise PointsetError(
             f"the disk of {folder} has {free / 1e6:,.0f} MB left; the run writes up to {needed / 1e6:,.0f} MB. "
-            "Make room, or choose another folder with --run-dir"
+            "Free some, or choose another folder with --run-dir"
         )
 
 
@@ -108,7 +108,7 @@ def _held(lock: Path, folder: Path) -> Iterator[None]:
                 file.seek(0)
                 who = file.read().strip()
             raise PointsetError(
-                f"another process{f' ({who})' if who else ''} trains in {folder}; two runs never share a folder. "
+                f"another process{f' ({who})' if who else ''} is training in {folder}; two runs never share a folder. "
                 "Choose another with --run-dir"
             )
         file.seek(0)

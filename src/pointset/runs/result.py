@@ -124,7 +124,7 @@ class EpochRow:
 
 
 def write_metrics(path: Path, history: Sequence[EpochRow]) -> None:
-    """Write all rows anew, so that the file is whole at every moment and never has an epoch twice."""
+    """Write all rows again, so that the file is whole at every moment and never has an epoch twice."""
     names = list(next((row.val for row in history if row.val), {}))
     header = ["epoch", "lr", "train_loss", *(f"val_{name}" for name in names), "seconds", "graphs_per_second"]
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:

@@ -1,4 +1,8 @@
-"""Which graphs go into which batch of an epoch (:class:`EpochBatches`), the same however often a run is interrupted."""
+"""Which graphs go into which batch of an epoch (:class:`EpochBatches`), the same however often a run is interrupted.
+
+Everything random in a run is drawn from a stream named by its purpose and its place (epoch, batch, device): see
+:func:`stream`. So a resumed run draws what it would have drawn unbroken, and no state of a generator is ever stored.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from enum import IntEnum
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +20,13 @@ from pointset.arrays import Integers
 from pointset.encoders.loader import Budget, BudgetBatchSampler, PointLoader
 from pointset.machine import training_bytes
 from pointset.points.point_set import PointSets
-from pointset.runs.recipe import Recipe
 
-# Independent random streams from one seed.
-#
-# Everything random in a run is drawn from a stream named by its purpose and its place (epoch, batch, device). So a run
-# that is taken up in the middle draws what it would have drawn unbroken, and no state of a generator is ever stored.
+if TYPE_CHECKING:  # without pydantic
+    from pointset.runs.recipe import Recipe
+
+_EVALUATION_BYTES = 500_000_000  # of a batch whose activations are not kept
+_EVALUATION_GRAPHS = 512
+_WORK_OF_ANY_GRAPH = 8000  # besides n²·r: what many small operations cost however small the graph
 
 
 class Purpose(IntEnum):
@@ -41,11 +46,6 @@ def stream_seed(seed: int, purpose: Purpose, *place: int) -> int:
 def stream(seed: int, purpose: Purpose, *place: int, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator at the beginning of a stream."""
     return torch.Generator(device).manual_seed(stream_seed(seed, purpose, *place))
-
-
-_EVALUATION_BYTES = 500_000_000  # of a batch whose activations are not kept
-_EVALUATION_GRAPHS = 512
-_WORK_OF_ANY_GRAPH = 8000  # besides n²·r: what many small operations cost however small the graph
 
 
 class Place(NamedTuple):

@@ -75,7 +75,7 @@ class ProgressRecord:
         """The inverse of :meth:`as_dict`.
 
         Raises:
-            FileFormatError: these are no such values.
+            FileFormatError: the values are damaged.
         """
         try:
             record = cls(**(values | {"history": [EpochRow(**row) for row in values["history"]]}))
@@ -131,7 +131,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             )
         progress = ProgressRecord.from_dict(note["progress"])
         if note["sha256"] != _digest(tensors, progress):
-            raise FileFormatError(f"{path} does not match its checksum; start the run anew in another folder")
+            raise FileFormatError(f"{path} does not match its checksum; start the run again in another folder")
         groups: dict[str, State] = {}
         for name, tensor in tensors.items():
             group, _, key = name.partition("/")
@@ -140,7 +140,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileFormatError):
             raise
-        raise FileFormatError(f"{path} is damaged ({error}); start the run anew in another folder") from None
+        raise FileFormatError(f"{path} is damaged ({error}); start the run again in another folder") from None
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:

@@ -83,8 +83,8 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
     scale = dataset.target_scale() if regression and recipe.scale_targets else None
     if scale is not None and not bool((scale.mean.isfinite() & scale.std.isfinite()).all()):
         raise SpecError(
-            f"{dataset.card.name} has targets so large that their deviation is no number; expected less than 1e150. "
-            "Give them in another unit, or their logarithm"
+            f"{dataset.card.name} has targets so large that their standard deviation is not a number; expected less "
+            "than 1e150. Give them in another unit, or their logarithm"
         )
     points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
     return TrainingData(dataset, scale, points)

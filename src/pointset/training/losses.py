@@ -1,4 +1,4 @@
-"""What training makes small, with missing targets left out (:func:`loss_for`).
+"""The losses to minimise, with missing targets left out (:func:`loss_for`).
 
 A loss gives the sum over the known entries and their number: over several batches or devices the mean is the sum of
 the sums over the sum of the numbers, however the missing entries are spread. Missing entries add nothing, and their
@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from pointset.datasets.card import Task
 from pointset.errors import SpecError, did_you_mean
+from pointset.runs.recipe import Recipe
 
 _FITTING = {  # the first is the usual one
     Task.REGRESSION: ("l1", "smooth_l1"),
@@ -35,6 +36,15 @@ class Loss(Protocol):
     """
 
     def __call__(self, outputs: Tensor, y: Tensor, /) -> tuple[Tensor, Tensor]: ...
+
+
+def recipe_loss(recipe: Recipe, task: Task) -> Loss:
+    """The loss that a recipe minimises.
+
+    Raises:
+        SpecError: it does not fit the task.
+    """
+    return loss_for(recipe.loss, task, recipe.smooth_l1_beta, by_target=recipe.balance_targets)
 
 
 def loss_for(recipe_loss: str | None, task: Task, beta: float, *, by_target: bool = False) -> Loss:

@@ -1,6 +1,7 @@
-"""Graphs to look at, for the report: the worst predictions, the learned functions f, attention (:func:`examples_of`).
+"""What a model gives for graphs (:func:`outputs_for`), and what a run keeps of it: predictions.csv, examples.json.
 
-The report reads these as plain values; it never needs the model.
+Examples are graphs to look at: the worst predictions, the learned functions f, attention. The report reads these as
+plain values; it never needs the model.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pointset.datasets.dataset import TargetScale
 from pointset.encoders.model import PointModel, has_coordinates
 from pointset.files import replacing
 from pointset.specs import Categories
+from pointset.training.batches import evaluation_loader
 
 if TYPE_CHECKING:  # loading a model takes as_predictions from here, and does without pydantic
     from pointset.training.data import TrainingData
@@ -32,11 +34,94 @@ _LARGEST_DRAWN = 400
 _DIGITS = 6
 
 
+def outputs_for(
+    model: PointModel, data: TrainingData, graphs: Integers, *, dtype: torch.dtype, rank: int = 0, processes: int = 1
+) -> Tensor:
+    """What the model gives for these graphs: (rows, out) float64 on the CPU, in their order, in the loss's units.
+
+    Each process computes a block of consecutive graphs, and all processes get the whole.
+    """
+    blocks = np.array_split(graphs, processes)
+    rows = _outputs(model, data, blocks[rank], dtype)
+    if processes == 1:
+        return rows
+    gathered: list[Any] = [None] * processes
+    torch.distributed.all_gather_object(gathered, rows)
+    return torch.cat(gathered)
+
+
+def _outputs(model: PointModel, data: TrainingData, graphs: Integers, dtype: torch.dtype) -> Tensor:
+    if not len(graphs):
+        return torch.empty(0, data.card.outputs, dtype=torch.float64)
+    dim = 64 if model.settings is None else model.settings.dim
+    loader = evaluation_loader(data.points, graphs, dim=dim, dtype=dtype)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return torch.cat([model(batch).to("cpu", torch.float64) for batch in loader])
+    finally:
+        model.train(was_training)
+
+
 def as_predictions(outputs: Tensor, task: Task, scale: TargetScale | None = None) -> Tensor:
     """(rows, k) of a model → (rows, k): numbers, scaled back to the targets' units, or probabilities of logits."""
     if task is Task.REGRESSION:
         return outputs if scale is None else scale.restore(outputs)
     return torch.softmax(outputs, 1) if task is Task.MULTI_CLASS else torch.sigmoid(outputs)
+
+
+def write_predictions(path: Path, data: TrainingData, graphs: Integers, outputs: Tensor) -> None:
+    """A row for each graph, or for each node.
+
+    Args:
+        path: the file.
+        data: the dataset, with targets and SMILES.
+        graphs: (G,) indices of the graphs.
+        outputs: (rows, k) numbers in the targets' own units, or logits.
+    """
+    card = data.card
+    targets, predicted = data.targets(graphs), as_predictions(outputs, card.task)
+    names = card.target_names
+    header = [*_places_header(data), *names, *(f"predicted_{name}" for name in names)]
+    if card.task is Task.MULTI_CLASS:
+        header += [f"probability_{name}" for name in card.classes]
+        classes = [card.classes[number] for number in predicted.argmax(1).tolist()]
+        true = [card.classes[number] if number >= 0 else "" for number in targets.tolist()]
+        rows: Iterator[list[str]] = (
+            [one, guess, *map(_number, probabilities)]
+            for one, guess, probabilities in zip(true, classes, predicted.tolist(), strict=True)
+        )
+    else:
+        rows = (
+            [*map(_number, one), *map(_number, guess)]
+            for one, guess in zip(targets.tolist(), predicted.tolist(), strict=True)
+        )
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for place, row in zip(_places(data, graphs), rows, strict=True):
+            writer.writerow([*place, *row])
+
+
+def _places_header(data: TrainingData) -> list[str]:
+    node = ["node"] if data.card.level is Level.NODE else []
+    return ["graph", *node, *(["smiles"] if data.dataset.smiles is not None else [])]
+
+
+def _places(data: TrainingData, graphs: Integers) -> Iterator[Sequence[str | int]]:
+    smiles = data.dataset.smiles
+    for graph in graphs.tolist():
+        text = [] if smiles is None else [smiles[graph]]
+        if data.card.level is Level.NODE:
+            for node in range(int(data.dataset.arrays.num_nodes[graph])):
+                yield [graph, node, *text]
+        else:
+            yield [graph, *text]
+
+
+def _number(value: float) -> str:
+    return "" if value != value else f"{value:.9g}"
 
 
 def examples_of(model: PointModel, data: TrainingData, graphs: Integers, outputs: Tensor) -> dict[str, Any]:
@@ -160,59 +245,3 @@ def _labels(data: TrainingData, graph: int) -> list[str] | None:
 def _rounded(tensor: Tensor) -> Any:
     """Nested lists with few digits: the file is to be looked at, not computed with."""
     return tensor.to(torch.float64).numpy().round(_DIGITS).tolist()
-
-
-# predictions.csv: what was predicted for the test part beside what is true.
-
-
-def write_predictions(path: Path, data: TrainingData, graphs: Integers, outputs: Tensor) -> None:
-    """A row for each graph, or for each node.
-
-    Args:
-        path: the file.
-        data: the dataset, with targets and SMILES.
-        graphs: (G,) indices of the graphs.
-        outputs: (rows, k) numbers in the targets' own units, or logits.
-    """
-    card = data.card
-    targets, predicted = data.targets(graphs), as_predictions(outputs, card.task)
-    names = card.target_names
-    header = [*_places_header(data), *names, *(f"predicted_{name}" for name in names)]
-    if card.task is Task.MULTI_CLASS:
-        header += [f"probability_{name}" for name in card.classes]
-        classes = [card.classes[number] for number in predicted.argmax(1).tolist()]
-        true = [card.classes[number] if number >= 0 else "" for number in targets.tolist()]
-        rows: Iterator[list[str]] = (
-            [one, guess, *map(_number, probabilities)]
-            for one, guess, probabilities in zip(true, classes, predicted.tolist(), strict=True)
-        )
-    else:
-        rows = (
-            [*map(_number, one), *map(_number, guess)]
-            for one, guess in zip(targets.tolist(), predicted.tolist(), strict=True)
-        )
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for place, row in zip(_places(data, graphs), rows, strict=True):
-            writer.writerow([*place, *row])
-
-
-def _places_header(data: TrainingData) -> list[str]:
-    node = ["node"] if data.card.level is Level.NODE else []
-    return ["graph", *node, *(["smiles"] if data.dataset.smiles is not None else [])]
-
-
-def _places(data: TrainingData, graphs: Integers) -> Iterator[Sequence[str | int]]:
-    smiles = data.dataset.smiles
-    for graph in graphs.tolist():
-        text = [] if smiles is None else [smiles[graph]]
-        if data.card.level is Level.NODE:
-            for node in range(int(data.dataset.arrays.num_nodes[graph])):
-                yield [graph, node, *text]
-        else:
-            yield [graph, *text]
-
-
-def _number(value: float) -> str:
-    return "" if value != value else f"{value:.9g}"

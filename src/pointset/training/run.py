@@ -48,7 +48,8 @@ from pointset.training.devices import (
     thread_count,
     threads_for,
 )
-from pointset.training.loop import TrainingLoop, recipe_loss
+from pointset.training.loop import TrainingLoop
+from pointset.training.losses import recipe_loss
 from pointset.training.optim import check_schedule
 from pointset.training.outputs import examples_of, write_predictions
 from pointset.training.progress import Watcher, Watchers, watcher_for

@@ -40,7 +40,7 @@ def check_metric(name: str | None, card: Card) -> str:
     """The metric that chooses the best epoch; None is the card's own.
 
     Raises:
-        SpecError: it is no metric of the card's task.
+        SpecError: it is not a metric of the card's task.
     """
     fitting = list(metric_names(card.task))
     metric = card.metric.value if name is None else name
