@@ -1,1 +1,52 @@
-"""What a run is: recipe, metrics, folder, result, records. No torch at import."""
+"""What a run is: its recipe, its folder, its result, and how they are read again. Nothing here imports torch.
+
+>>> from pointset.runs import read_recipe, read_run
+>>> recipe = read_recipe("zinc", ["model.dim=64"])
+>>> read_run("runs/first").result.test  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pointset.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from pointset.runs.folder import RunFolder as RunFolder
+    from pointset.runs.recipe import Recipe as Recipe
+    from pointset.runs.recipe_files import read_recipe as read_recipe
+    from pointset.runs.recipe_files import recipe_names as recipe_names
+    from pointset.runs.records import RunRecord as RunRecord
+    from pointset.runs.records import read_run as read_run
+    from pointset.runs.records import run_folders as run_folders
+    from pointset.runs.result import EpochRow as EpochRow
+    from pointset.runs.result import RunResult as RunResult
+    from pointset.runs.result import read_result as read_result
+
+_HOME = {
+    "Recipe": "pointset.runs.recipe",
+    "read_recipe": "pointset.runs.recipe_files",
+    "recipe_names": "pointset.runs.recipe_files",
+    "RunFolder": "pointset.runs.folder",
+    "RunResult": "pointset.runs.result",
+    "EpochRow": "pointset.runs.result",
+    "read_result": "pointset.runs.result",
+    "RunRecord": "pointset.runs.records",
+    "read_run": "pointset.runs.records",
+    "run_folders": "pointset.runs.records",
+}
+__all__ = [
+    "EpochRow",
+    "Recipe",
+    "RunFolder",
+    "RunRecord",
+    "RunResult",
+    "read_recipe",
+    "read_result",
+    "read_run",
+    "recipe_names",
+    "run_folders",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(__name__, _HOME)

@@ -1,1 +1,65 @@
-"""Recipes, training, runs, bundles and predictions. Imports points, encoders and datasets; loaded where needed."""
+"""From a recipe and data to a trained model in a run's folder: :func:`train`, and the parts that it is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pointset.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from pointset.training.bundle import Bundle as Bundle
+    from pointset.training.bundle import read_bundle as read_bundle
+    from pointset.training.bundle import write_bundle as write_bundle
+    from pointset.training.data import TrainingData as TrainingData
+    from pointset.training.data import build_model as build_model
+    from pointset.training.data import load_data as load_data
+    from pointset.training.optim import SOAP as SOAP
+    from pointset.training.optim import learning_rate_factor as learning_rate_factor
+    from pointset.training.optim import make_optimizer as make_optimizer
+    from pointset.training.progress import Plan as Plan
+    from pointset.training.progress import Watcher as Watcher
+    from pointset.training.run import repeats_of as repeats_of
+    from pointset.training.run import train as train
+    from pointset.training.run import train_many as train_many
+    from pointset.training.scoring import Scores as Scores
+    from pointset.training.scoring import score as score
+
+_HOME = {
+    "train": "pointset.training.run",
+    "train_many": "pointset.training.run",
+    "repeats_of": "pointset.training.run",
+    "TrainingData": "pointset.training.data",
+    "load_data": "pointset.training.data",
+    "build_model": "pointset.training.data",
+    "Watcher": "pointset.training.progress",
+    "Plan": "pointset.training.progress",
+    "score": "pointset.training.scoring",
+    "Scores": "pointset.training.scoring",
+    "SOAP": "pointset.training.optim",
+    "make_optimizer": "pointset.training.optim",
+    "learning_rate_factor": "pointset.training.optim",
+    "Bundle": "pointset.training.bundle",
+    "read_bundle": "pointset.training.bundle",
+    "write_bundle": "pointset.training.bundle",
+}
+__all__ = [
+    "SOAP",
+    "Bundle",
+    "Plan",
+    "Scores",
+    "TrainingData",
+    "Watcher",
+    "build_model",
+    "learning_rate_factor",
+    "load_data",
+    "make_optimizer",
+    "read_bundle",
+    "repeats_of",
+    "score",
+    "train",
+    "train_many",
+    "write_bundle",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_first_use(__name__, _HOME)
