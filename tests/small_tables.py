@@ -48,7 +48,9 @@ def finish(folder: TableFolder, run: PlannedRun, score: float = 0.25, **environm
     there.metrics.write_text(f"epoch,val_mae\n1,0.5\n2,{score}\n", encoding="utf-8")
     write_json(there.environment, environment)
     result = {
+        "task": "regression",
         "metric": "mae",
+        "higher_is_better": False,
         "test": {"mae": score},
         "per_target": {},
         "model": run.recipe.model.model_dump(mode="json"),
