@@ -86,6 +86,8 @@ class Metric(StrEnum):
 
 _BY_NAME = {metric.value: metric for metric in Metric}
 METRIC_NAMES = tuple(_BY_NAME)
+COUNTING_BOUND = 0.01
+"""A model counts a substructure where its normalised MAE is at most this (Huang et al. 2023; the paper's Table 1)."""
 
 
 def metric_names(task: Task) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from pointset.cli.console import (
     say,
 )
 from pointset.errors import SpecError, TrainingStopped
-from pointset.metrics import metric_label, metric_unit
+from pointset.metrics import COUNTING_BOUND, metric_label, metric_unit
 from pointset.runs.folder import RunFolder
 from pointset.text import counted, duration, fixed, printable
 
@@ -56,7 +56,6 @@ EXAMPLES = """
 
 [bold]Recipes[/bold]  pointset recipes lists them; pointset recipes show NAME: all keys.
 """
-COUNTED = 0.010  # the largest normalised MAE at which a model counts a substructure, after Huang et al. 2023
 _MOST_TARGETS = 20
 
 
@@ -273,14 +272,14 @@ def _print_targets(console: Console, result: Mapping[str, Any], read: Callable[[
     counting = metric == "normalised_mae" and bool(paper)
     table = plain_table(console, "target", *headings, *([""] if counting else []), numbers=headings)
     values = {target: read(scores.get(metric)) for target, scores in per_target.items()}
-    counts = {target for target, value in values.items() if value is not None and value <= COUNTED}
+    counts = {target for target, value in values.items() if value is not None and value <= COUNTING_BOUND}
     for target, value in values.items():
         known = [_score(column.get(target)) for column in (paper, *others.values())] if paper else []
         mark = ["counts" if target in counts else ""] if counting else []
         table.add_row(printable(target), _score(value), *known, *mark)
     console.print(table)
     if counting:
-        console.print(f"{len(counts)} of {len(values)} are counted (at most {COUNTED:.3f})")
+        console.print(f"{len(counts)} of {len(values)} are counted (at most {COUNTING_BOUND:.3f})")
 
 
 def _print_expected(console: Console, result: Mapping[str, Any], value: float | None) -> None:

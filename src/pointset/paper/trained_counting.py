@@ -43,6 +43,7 @@ from pointset.datasets.graph_files.graph6 import line_of_graph
 from pointset.datasets.splits import find_leaks
 from pointset.errors import MissingDataError, PointsetError, SpecError
 from pointset.files import finite
+from pointset.metrics import COUNTING_BOUND
 from pointset.points.graphs import GraphArrays
 from pointset.points.inputs import read_graphs
 from pointset.prediction.features import uses_positions
@@ -53,7 +54,6 @@ from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, load_data
 from pointset.training.scoring import score
 
-BOUND = 0.01
 _FEWEST, _MOST = 10, 30  # nodes of the small graphs, as in the benchmark
 _CYCLES = range(3, _MOST + 1)  # all there are: a family of them has no more graphs
 TRAINING_KIND = "training kind"
@@ -107,7 +107,7 @@ def count_fresh(
             "run": str(run),
             "preset": None if settings is None else settings.preset,
             "seed": seed,
-            "bound": BOUND,
+            "bound": COUNTING_BOUND,
             "scale": "fresh graphs" if predictor.bundle.scale is None else "run",
             "substructures": list(names),
             "families": scores,
@@ -158,7 +158,7 @@ def count_errors(predictor: Predictor, graphs: GraphArrays, scale: TargetScale) 
         given, counts = predicted[:, column], exact[:, column]
         found[name] = {
             "mae": mae,
-            "counts": mae <= BOUND,
+            "counts": mae <= COUNTING_BOUND,
             "exact_share": float((given.round() == counts).double().mean()),
             **_worst(graphs, given, counts),
         }

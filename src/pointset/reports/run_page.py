@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pointset.metrics import Task, higher_is_better, metric_label, metric_meaning, metric_unit
+from pointset.metrics import COUNTING_BOUND, Task, higher_is_better, metric_label, metric_meaning, metric_unit
 from pointset.registry import preset_title
 from pointset.reports.charts import Cell, Table, Tile
 from pointset.reports.examples import attention_figures, function_figure, worst_graphs, worst_intro
@@ -19,7 +19,6 @@ from pointset.runs.records import RunRecord
 from pointset.runs.result import RunResult
 from pointset.text import byte_size, capitalised, counted, duration, listed, number
 
-COUNTS_UP_TO = 0.010  # normalised MAE up to which a model is said to count a substructure (the paper's criterion)
 _NORMALISED = "normalised_mae"
 _LOSSES = {
     "l1": "the mean absolute error (L1)",
@@ -205,7 +204,7 @@ def _at_least_as_good(ours: float | None, paper: float | None, metric: str) -> b
 
 
 def _is_counted(error: float | None) -> bool:
-    return error is not None and error <= COUNTS_UP_TO
+    return error is not None and error <= COUNTING_BOUND
 
 
 def _target_caption(result: RunResult, metric: str, counting: bool) -> str:
@@ -213,7 +212,7 @@ def _target_caption(result: RunResult, metric: str, counting: bool) -> str:
     text = f"{capitalised(metric_label(metric))} of this run beside the paper's{table}."
     if counting:
         scores = [one.get(_NORMALISED) for one in result.per_target.values()]
-        rule = f"a model counts a substructure where its normalised MAE is at most {COUNTS_UP_TO:.3f}"
+        rule = f"a model counts a substructure where its normalised MAE is at most {COUNTING_BOUND:.3f}"
         text += f" {sum(map(_is_counted, scores))} of {len(scores)} are counted: {rule}."
     return text
 
