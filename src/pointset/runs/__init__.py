@@ -35,18 +35,7 @@ _HOME = {
     "read_run": "pointset.runs.records",
     "run_folders": "pointset.runs.records",
 }
-__all__ = [
-    "EpochRow",
-    "Recipe",
-    "RunFolder",
-    "RunRecord",
-    "RunResult",
-    "read_recipe",
-    "read_result",
-    "read_run",
-    "recipe_names",
-    "run_folders",
-]
+__all__ = list(_HOME)
 
 if not TYPE_CHECKING:
     __getattr__ = on_first_use(__name__, _HOME)

@@ -23,6 +23,8 @@ from pointset.metrics import Task
 from pointset.runs.recipe import Expected
 
 TEST_SCORED = "once, at the end, with the weights of the best epoch by validation"
+_PACKAGES = ("torch", "lightning-fabric", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
+_PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads")  # of the environment
 _RELIED_ON = ("model", "per_target", "expected", "best_epoch", "epochs", "parameters", "seconds", "test_scored")
 
 Scores = dict[str, float | None]  # by metric
@@ -138,10 +140,6 @@ def write_metrics(path: Path, history: Sequence[EpochRow]) -> None:
 
 def _text(value: float) -> str:
     return f"{value:.8g}"
-
-
-_PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads")
-_PACKAGES = ("torch", "lightning-fabric", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
 
 
 def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:

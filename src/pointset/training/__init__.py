@@ -42,24 +42,7 @@ _HOME = {
     "read_bundle": "pointset.training.bundle",
     "write_bundle": "pointset.training.bundle",
 }
-__all__ = [
-    "SOAP",
-    "Bundle",
-    "Plan",
-    "Scores",
-    "TrainingData",
-    "Watcher",
-    "build_model",
-    "learning_rate_factor",
-    "load_data",
-    "make_optimizer",
-    "read_bundle",
-    "repeats_of",
-    "score",
-    "train",
-    "train_many",
-    "write_bundle",
-]
+__all__ = list(_HOME)
 
 if not TYPE_CHECKING:
     __getattr__ = on_first_use(__name__, _HOME)

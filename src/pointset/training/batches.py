@@ -48,13 +48,6 @@ def stream(seed: int, purpose: Purpose, *place: int, device: torch.device | str 
     return torch.Generator(device).manual_seed(stream_seed(seed, purpose, *place))
 
 
-class Place(NamedTuple):
-    """Which of how many processes this is."""
-
-    rank: int
-    processes: int
-
-
 class HandedOut(NamedTuple):
     """A batch of which this process got its share."""
 
@@ -112,8 +105,10 @@ class EpochBatches(Sampler[list[int]]):
     must not count. ``handed_out`` has a word on each batch, in order.
     """
 
-    def __init__(self, order: EpochOrder, inner: BatchesOfOrder, sizes: tuple[Integers, Integers], place: Place):
-        self.order, self.inner, self.place = order, inner, place
+    def __init__(
+        self, order: EpochOrder, inner: BatchesOfOrder, sizes: tuple[Integers, Integers], rank: int, processes: int
+    ):
+        self.order, self.inner, self.rank, self.processes = order, inner, rank, processes
         self.num_nodes, self.ranks = sizes
         self.first = 0
         self.handed_out: deque[HandedOut] = deque()
@@ -125,7 +120,7 @@ class EpochBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         for batch in islice(self.inner, self.first, None):
-            share = batch if self.place.processes == 1 else self._share(np.array(batch))
+            share = batch if self.processes == 1 else self._share(np.array(batch))
             self.handed_out.append(HandedOut(len(batch), not share))
             yield share or batch[:1]
 
@@ -134,12 +129,12 @@ class EpochBatches(Sampler[list[int]]):
         n, r = self.num_nodes[batch], self.ranks[batch]
         order = np.lexsort((r, n))
         work = np.cumsum((n * n * r + _WORK_OF_ANY_GRAPH)[order])
-        shares = (self.place.processes * (work - 1) // work[-1]).astype(int)
-        if len(batch) >= self.place.processes:  # nobody is idle where there is enough for all
+        shares = (self.processes * (work - 1) // work[-1]).astype(int)
+        if len(batch) >= self.processes:  # nobody is idle where there is enough for all
             shares = np.maximum.accumulate(np.minimum(shares, np.arange(len(batch))))
-            from_behind = self.place.processes - 1 - np.arange(len(batch))[::-1]
+            from_behind = self.processes - 1 - np.arange(len(batch))[::-1]
             shares = np.maximum(shares, from_behind)
-        chosen: list[int] = batch[order][shares == self.place.rank].tolist()
+        chosen: list[int] = batch[order][shares == self.rank].tolist()
         return chosen
 
     def __len__(self) -> int:
@@ -164,7 +159,7 @@ def training_batches(
             num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers
         )
         inner = BudgetBatchSampler(order, budget)
-    return EpochBatches(order, inner, (num_nodes, ranks), Place(rank, processes))
+    return EpochBatches(order, inner, (num_nodes, ranks), rank, processes)
 
 
 def evaluation_loader(points: PointSets, indices: Integers, *, dim: int, dtype: torch.dtype) -> PointLoader:
