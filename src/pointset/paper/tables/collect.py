@@ -89,7 +89,7 @@ class TableFolder:
                 f"the run in {folder.path} was begun with other settings ({', '.join(different[:5])}).\n"
                 "Delete its folder to run it anew, or choose another one for all runs with --run-dir"
             )
-        return replace(run, recipe=begun)
+        return replace(run, make_recipe=lambda: begun)
 
     def result(self, run: PlannedRun) -> dict[str, Any] | None:
         """Of a finished training."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,25 +16,35 @@ from pointset.errors import SpecError, did_you_mean
 from pointset.paper.comparison import count_parameters, matched, with_model
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import OwnRow, Settings, TableSpec, Task
-from pointset.runs.recipe import Recipe
+from pointset.runs.recipe import Recipe, check_ready
 from pointset.runs.recipe_files import changed, flattened, read_recipe
 from pointset.training.data import load_data
 
 _MOST_SEEDS = 1000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """One training, measurement or count."""
+    """One training, measurement or count. What it takes is worked out when it is asked for: a width may be searched."""
 
     name: str  # of its folder
     row: OwnRow
     task: Task
-    recipe: Recipe
-    command: str  # that does it alone
     seed: int
     fold: int | None
     is_chosen: bool  # the others are not run, but fill the table where they are finished
+    make_recipe: Callable[[], Recipe]
+    make_command: Callable[[], str]
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """What it is trained by."""
+        return self.make_recipe()
+
+    @cached_property
+    def command(self) -> str:
+        """That does it alone."""
+        return self.make_command()
 
 
 @dataclass(frozen=True)
@@ -112,13 +122,16 @@ def plan_table(
         for row in spec.rows_at(budget)
         for task in spec.tasks_at(budget, row)
     ]
-    if not any(run.is_chosen for run in runs):
+    plan = TablePlan(spec, budget, tuple(runs))
+    if not plan.chosen:
         of = " of the models ".join(", ".join(names) for names in (selection.columns, selection.models) if names)
         raise SpecError(
             f"the table {spec.name!r} has no run for {of} at the budget {budget!r}\n"
             "--plan without --columns and --models shows the runs that it has"
         )
-    return TablePlan(spec, budget, tuple(runs))
+    for run in plan.chosen:
+        check_ready(run.recipe)  # what is impossible is said before anything is run
+    return plan
 
 
 def _check_names(what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
@@ -147,36 +160,48 @@ def parameters_of(recipe: Recipe, data_dir: str | Path | None = None) -> int:
 
 
 class _Recipes:
-    """The recipe of each row and task at a budget, made once."""
+    """The recipe of each row and task at a budget, made once, when a run asks for it."""
 
     def __init__(self, spec: TableSpec, budget: Budget, data_dir: str | Path | None):
         self.spec, self.budget, self.data_dir = spec, budget, data_dir
-        self._cached = cache(self._made)
+        self._starts: dict[tuple[str, str], Recipe] = {}  # by row and task
+        self._made: dict[tuple[str, str], Recipe] = {}
 
     def run(self, row: OwnRow, task: Task, seed: int, fold: int | None, selection: Selection) -> PlannedRun:
         """Of one seed and fold."""
-        recipe = self.of(row, task)
-        numbers: Settings = {"seed": recipe.seed + seed} | ({} if fold is None else {"dataset.fold": fold})
-        recipe = changed(
-            recipe, numbers | ({} if selection.threads is None else {"trainer.threads": selection.threads})
-        )
-        name = f"{row.name}-{task.name}-seed-{recipe.seed}" + ("" if fold is None else f"-fold-{fold}")
-        command = self._command(row, task, recipe, name)
-        return PlannedRun(name, row, task, recipe, command, recipe.seed, fold, selection.includes(row, task))
+        seed += self._start(row, task).seed
+        changes: Settings = {"seed": seed} | ({} if fold is None else {"dataset.fold": fold})
+        changes |= {} if selection.threads is None else {"trainer.threads": selection.threads}
+        name = f"{row.name}-{task.name}-seed-{seed}" + ("" if fold is None else f"-fold-{fold}")
+
+        def recipe() -> Recipe:
+            return changed(self.of(row, task), changes)
+
+        def command() -> str:
+            return self._command(row, task, recipe(), name)
+
+        return PlannedRun(name, row, task, seed, fold, selection.includes(row, task), recipe, command)
 
     def of(self, row: OwnRow, task: Task) -> Recipe:
-        return self._cached(row.name, task.name)
+        """With the row's model, of the size that it is to have."""
+        if (row.name, task.name) not in self._made:
+            self._made[row.name, task.name] = self._with_model(row, task)
+        return self._made[row.name, task.name]
 
-    def _made(self, row_name: str, task_name: str) -> Recipe:
-        row = self.spec.row(row_name)
-        task = next(task for task in self.spec.tasks if task.name == task_name)
-        recipe = read_recipe(self._base(row, task), as_overrides(self._settings(row, task)))
-        change = row.budgets.get(self.budget)
+    def _with_model(self, row: OwnRow, task: Task) -> Recipe:
+        recipe, change = self._start(row, task), row.budgets.get(self.budget)
         other = (change and change.as_large_as) or row.as_large_as
         model = (change and change.model) or row.model or recipe.model.preset
         if other is None:
             return recipe if model == recipe.model.preset else with_model(recipe, model)
         return matched(recipe, model, self._parameters(self.spec.row(other), task), card_of(recipe, self.data_dir))
+
+    def _start(self, row: OwnRow, task: Task) -> Recipe:
+        """The task's recipe with all settings, before the model is chosen."""
+        if (row.name, task.name) not in self._starts:
+            overrides = as_overrides(self._settings(row, task))
+            self._starts[row.name, task.name] = read_recipe(self._base(row, task), overrides)
+        return self._starts[row.name, task.name]
 
     def _base(self, row: OwnRow, task: Task) -> str:
         """The name of the recipe to begin with."""
