@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 import torch
+import typer
 from torch_geometric.data import Data
 
 import pointset
 from pointset.cli.console import MatrixName
 from pointset.cli.inspect import multiplicities_text
+from pointset.cli.main import app
 from pointset.datasets.graph_files import read_graph_file, write_graph_file
 from pointset.datasets.statistics import facts_of
 from pointset.machine import training_bytes
@@ -28,6 +33,15 @@ from tests.command_line import invoke
 
 COMMAND = str(Path(sys.executable).with_name("pointset"))
 GRAPHS = [nx.cycle_graph(8), nx.petersen_graph(), nx.empty_graph(3), nx.path_graph(5)]
+
+
+def all_commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from all_commands(inner, (*words, name))
+
+
+COMMANDS = list(all_commands(typer.main.get_command(app)))
 
 
 @pytest.fixture(autouse=True)
@@ -318,6 +332,16 @@ def test_help_teaches_with_examples_on_lines_of_their_own(command: list[str], mo
     assert all(len(line) <= 80 for line in lines)
 
 
+@pytest.mark.parametrize(("words", "command"), COMMANDS, ids=[" ".join(("pointset", *words)) for words, _ in COMMANDS])
+def test_every_example_names_commands_and_options_that_exist(words: tuple[str, ...], command: Any) -> None:
+    for line in re.findall(r"(?m)^ +pointset [^\[\n]*", command.epilog or ""):
+        arguments, used = shlex.split(line)[1:], COMMANDS[0][1]
+        while arguments and arguments[0] in getattr(used, "commands", {}):
+            used = used.commands[arguments.pop(0)]
+        known = {option for parameter in used.params for option in parameter.opts}
+        assert {word.partition("=")[0] for word in arguments if word.startswith("-")} <= known, line
+
+
 # --- real processes
 
 
@@ -341,13 +365,14 @@ def test_version() -> None:
     assert run("--version").stdout == f"pointset {pointset.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["convert", "--help"], ["inspect", "--help"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_help_imports_nothing_heavy() -> None:
+    """Of every command, in one process: where one imports torch, its name is said."""
     program = (
         "import sys\nfrom pointset.cli.main import app\n"
-        f"try:\n    app({arguments!r})\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'numpy', 'scipy', 'networkx', 'torch_geometric', 'matplotlib'} & set(sys.modules)\n"
-        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+        "heavy = {'torch', 'numpy', 'scipy', 'networkx', 'torch_geometric', 'matplotlib', 'rdkit'}\n"
+        f"for arguments in {[words for words, _ in COMMANDS]!r}:\n"
+        "    try:\n        app([*arguments, '--help'])\n    except SystemExit:\n        pass\n"
+        "    if found := heavy & set(sys.modules):\n        sys.exit(f'{arguments} imported: {found}')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
