@@ -64,7 +64,7 @@ class RunResult(Recorded):
     parameters: Whole | None = None
     seconds: float | None = None
     graphs_per_second: float | None = None
-    peak_memory_bytes: float | None = None
+    peak_memory_bytes: int | float | None = None
     seed: int | None = None
     fold: int | None = None
     expected: Expected | None = None

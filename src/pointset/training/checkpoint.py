@@ -27,7 +27,7 @@ State = dict[str, Tensor]
 
 @dataclass
 class ProgressRecord:
-    """Changes as the run goes on."""
+    """How far a run has come: plain values that a checkpoint holds beside its tensors."""
 
     epoch: int = 0  # epochs that are done, validation included
     batch: int = 0  # batches that are done of the next one
