@@ -326,7 +326,7 @@ class TestCommand:
             "3-wl": {"Basic": expected},
         }
         assert "60 of 60" in result.output
-        assert "1-wl misses 60 pairs that 3-wl tells apart" in result.output
+        assert "1-wl misses 60 pairs that 3-wl distinguishes" in result.output
 
     @pytest.mark.parametrize(
         ("arguments", "code", "said"),
