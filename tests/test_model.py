@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import pointset
+from pointset.encoders import PSDS, OneLayerPST
 from pointset.encoders import model as model_module
 from pointset.encoders.layers import size_scale
 from pointset.registry import PRESETS, preset_names
@@ -28,10 +29,8 @@ def test_readings_have_the_right_shapes_and_leave_no_trace(preset: str) -> None:
     points = pointset.to_points(graph, matrix=model.matrix)
     assert seen.coordinates.shape == (10, points.rank, 8)
     assert seen.functions.shape == (points.rank, 8)
-    assert [tuple(weights.shape) for weights in seen.attention] == [(8, 10, 10)] * {
-        "psds": 0,
-        "pst-onelayer": 1,
-    }.get(preset, 3)
+    maps = {PSDS: 0, OneLayerPST: 1}.get(type(model.encoder), 3)
+    assert [tuple(weights.shape) for weights in seen.attention] == [(8, 10, 10)] * maps
     torch.testing.assert_close(seen.output, expected)
     assert model.training
     assert not any(module._forward_hooks for module in model.modules())
