@@ -64,10 +64,11 @@ class _DatasetCommands(Commands):
     """Says what to type where the name of a dataset stands in place of a command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        from pointset.datasets import loading
+        if args and args[0] not in self.commands:
+            from pointset.datasets import loading
 
-        if args and args[0] not in self.commands and args[0] in loading.BENCHMARKS:
-            ctx.fail(f"{args[0]!r} is a dataset, not a command; did you mean: pointset datasets show {args[0]}?")
+            if args[0] in loading.BENCHMARKS:
+                ctx.fail(f"{args[0]!r} is a dataset, not a command; did you mean: pointset datasets show {args[0]}?")
         return super().resolve_command(ctx, args)
 
 
