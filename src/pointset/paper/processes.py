@@ -1,4 +1,6 @@
-"""Work side by side in processes of one thread each (:func:`worker_processes`)."""
+"""Processes of one thread each: a pool that works side by side (:func:`worker_processes`), or one for each model, of
+which only one works at a time and what fails in one is a message, not the end of all (:func:`own_processes`).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 # two cores.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
+_KILLED = "its process was ended from outside, most likely for lack of memory"
+
 Submit = Callable[..., Future[Any]]  # (function, *arguments) → its result to come
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -73,13 +78,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-# A process for each model, of which only one works at a time; what fails in one is a message, not the end of all.
-
-
-Result = TypeVar("Result")
-_KILLED = "its process was ended from outside, most likely for lack of memory"
-
-
 class OwnProcess:
     """Calls functions in one process that stays; after a failure it does nothing any more.
 
@@ -95,7 +93,7 @@ class OwnProcess:
         """The function's result once it is there; None where this or an earlier call failed.
 
         Raises:
-            MissingDataError: which is no fault of a model.
+            MissingDataError: which is not a model's fault.
             TrainingStopped: somebody wants it to end.
         """
         if self.failure:

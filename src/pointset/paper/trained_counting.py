@@ -59,7 +59,7 @@ _CYCLES = range(3, _MOST + 1)  # all there are: a family of them has no more gra
 TRAINING_KIND = "training kind"
 
 
-class Family(NamedTuple):
+class FreshFamily(NamedTuple):
     """Graphs of one kind."""
 
     description: str
@@ -198,8 +198,8 @@ def _known(run: str | Path, data_dir: str | Path | None) -> tuple[GraphArrays | 
 
 
 def _fresh_only(
-    families: dict[str, Family], known: GraphArrays, seed: int
-) -> tuple[dict[str, Family], dict[str, int | None]]:
+    families: dict[str, FreshFamily], known: GraphArrays, seed: int
+) -> tuple[dict[str, FreshFamily], dict[str, int | None]]:
     """The families without graphs that training has seen, and how many those were."""
     fresh, seen = {}, {}
     for name, family in families.items():
@@ -209,7 +209,7 @@ def _fresh_only(
                 f"all {len(same)} graphs of the family {name!r} from seed {seed} are in the run's own data; expected "
                 "graphs that it has not seen. Choose another --seed, or more --graphs"
             )
-        fresh[name] = Family(family.description, bare(family.graphs, np.flatnonzero(~same)))
+        fresh[name] = FreshFamily(family.description, bare(family.graphs, np.flatnonzero(~same)))
         seen[name] = int(same.sum())
     return fresh, dict(seen)
 
@@ -225,7 +225,7 @@ def _scale_of(graphs: GraphArrays, predictor: Predictor) -> TargetScale:
     return TargetScale(mean, std)
 
 
-def _described(family: Family, seen: int | None) -> dict[str, Any]:
+def _described(family: FreshFamily, seen: int | None) -> dict[str, Any]:
     return {
         "description": family.description,
         "graphs": len(family.graphs),
@@ -234,20 +234,20 @@ def _described(family: Family, seen: int | None) -> dict[str, Any]:
     }
 
 
-def counting_families(count: int, seed: int) -> dict[str, Family]:
+def counting_families(count: int, seed: int) -> dict[str, FreshFamily]:
     """``count`` graphs of the benchmark's own kind, larger ones, and quite different ones.
 
     Graph i of a family depends on the seed, the family and i alone.
     """
     num_nodes, num_edges, edges = counting_graphs(seed, count)
     families = {
-        TRAINING_KIND: Family(
+        TRAINING_KIND: FreshFamily(
             "regular graphs of 10 to 30 nodes, n edges removed", GraphArrays.from_flat(num_nodes, num_edges, edges)
         )
     }
     for place, (name, (description, draw)) in enumerate(_BEYOND.items()):
-        families[name] = Family(description, read_graphs(map(draw, _generators(count, seed, place))))
-    families["cycles"] = Family("one cycle of 3 to 30 nodes", read_graphs(map(nx.cycle_graph, _CYCLES[:count])))
+        families[name] = FreshFamily(description, read_graphs(map(draw, _generators(count, seed, place))))
+    families["cycles"] = FreshFamily("one cycle of 3 to 30 nodes", read_graphs(map(nx.cycle_graph, _CYCLES[:count])))
     return families
 
 

@@ -49,18 +49,21 @@ def markdown_section(result: TableResult, pictures: Sequence[str] = ()) -> str:
     """Everything but the heading: scope, table, legend, comparison, costs, facts; ``pictures`` are Markdown lines."""
     sheet = make_sheet(result)
     blocks = [] if result.complete else [f"> **{INCOMPLETE}**"]
-    blocks += [plain(result.scope), _table(sheet), *_explanations(sheet)]
+    blocks += [plain(result.scope), _markdown_table(sheet), *_markdown_explanations(sheet)]
     found = against_paper(result)
     if found is not None:
         heads = ["ours / the paper's", *(column.title for column in result.columns)]
-        rows = [[_title(Line(one.title, [], repeats=one.repeats)), *map(_against, one.cells)] for one in found.lines]
+        rows = [
+            [_markdown_title(Line(one.title, [], repeats=one.repeats)), *map(_markdown_against, one.cells)]
+            for one in found.lines
+        ]
         any_good = any(cell.good for line in found.lines for cell in line.cells)
         legend = plain(found.legend) + (" Bold: at least as good as printed." if any_good else "")
-        blocks += ["**Ours against the paper's**", _grid(heads, rows), legend]
+        blocks += ["**Ours against the paper's**", _markdown_grid(heads, rows), legend]
     blocks += pictures
     if costs := costs_of(result):
         rows = [[plain(title), *map(plain, texts)] for title, texts in costs]
-        blocks += ["**What it took**", _grid(["", *COSTS], rows)]
+        blocks += ["**What it took**", _markdown_grid(["", *COSTS], rows)]
     blocks.append(f"```sh\n{' '.join(result.command.split())}\n```")
     blocks.append("; ".join(f"{name}: {plain(text)}" for name, text in facts_of(result)) + ".")
     if result.notes:
@@ -72,7 +75,7 @@ def markdown_table(result: TableResult) -> str:
     """The table and the sentences that explain its marks, to stand on another page."""
     sheet = make_sheet(result)
     warning = [] if result.complete else [f"**{INCOMPLETE}**"]
-    return "\n\n".join([*warning, _table(sheet), *_explanations(sheet)])
+    return "\n\n".join([*warning, _markdown_table(sheet), *_markdown_explanations(sheet)])
 
 
 def plain(text: str) -> str:
@@ -81,42 +84,42 @@ def plain(text: str) -> str:
     return re.sub(r"&(?=#?\w+;)", "&amp;", text).replace("<", "&lt;")
 
 
-def _table(sheet: Sheet) -> str:
+def _markdown_table(sheet: Sheet) -> str:
     heads = ["", *(["parameters"] if sheet.with_parameters else []), *map(plain, sheet.heads)]
     rows: list[list[str]] = []
     for part in sheet.parts:
         rows.append([f"**{plain(part.heading)}**", *[""] * (len(heads) - 1)])
         for line in part.lines:
             parameters = [line.parameters] if sheet.with_parameters else []
-            rows.append([_title(line), *parameters, *map(_cell, line.cells)])
-    return _grid(heads, rows)
+            rows.append([_markdown_title(line), *parameters, *map(_markdown_cell, line.cells)])
+    return _markdown_grid(heads, rows)
 
 
-def _explanations(sheet: Sheet) -> list[str]:
+def _markdown_explanations(sheet: Sheet) -> list[str]:
     """The legend, and the footnotes under it."""
     notes = [f"<sup>{letter}</sup> {plain(note)}" for letter, note in sheet.footnotes]
     return [block for block in (" ".join(map(plain, sheet.legend)), "<br>\n".join(notes)) if block]
 
 
-def _title(line: Line) -> str:
+def _markdown_title(line: Line) -> str:
     repeats = f" <sub>repeats {plain(line.repeats)}</sub>" if line.repeats else ""
-    return plain(line.title) + _raised(line.letter) + repeats
+    return plain(line.title) + _markdown_raised(line.letter) + repeats
 
 
-def _cell(cell: SheetCell) -> str:
+def _markdown_cell(cell: SheetCell) -> str:
     text = f"**{cell.text}**" if cell.bold else cell.text
-    return text + (" ✓" if cell.counts else "") + _raised(cell.letter)
+    return text + (" ✓" if cell.counts else "") + _markdown_raised(cell.letter)
 
 
-def _against(cell: AgainstCell) -> str:
+def _markdown_against(cell: AgainstCell) -> str:
     return f"**{cell.text}**" if cell.good else cell.text
 
 
-def _raised(letter: str) -> str:
+def _markdown_raised(letter: str) -> str:
     return f"<sup>{letter}</sup>" if letter else ""
 
 
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _markdown_grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Names to the left, numbers to the right."""
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -176,69 +179,69 @@ def latex_table(result: TableResult) -> str:
         r"\begin{table}",
         r"\centering\footnotesize",
         *([r"\setlength{\tabcolsep}{3pt}"] if len(heads) > _CROWDED else []),
-        rf"\caption{{{escaped(_caption(result))}}}",
-        rf"\label{{tab:{_label(result)}}}",
+        rf"\caption{{{escaped(_latex_caption(result))}}}",
+        rf"\label{{tab:{_latex_label(result)}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
         r"\toprule",
         " & ".join(heads) + r" \\",
-        *(line for part in sheet.parts for line in _part(part, len(heads), sheet)),
+        *(line for part in sheet.parts for line in _latex_part(part, len(heads), sheet)),
         r"\bottomrule",
         r"\end{tabular}",
         "",
         r"\smallskip\parbox{\linewidth}{\scriptsize\raggedright",
-        *_below(result, sheet),
+        *_latex_below(result, sheet),
         "}",
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _caption(result: TableResult) -> str:
+def _latex_caption(result: TableResult) -> str:
     title = result.title.rstrip(".")
     missing = "" if result.complete else f" {INCOMPLETE}"
     return f"{title}. {result.paper_table} of the paper, and measured here.{missing}"
 
 
-def _label(result: TableResult) -> str:
+def _latex_label(result: TableResult) -> str:
     """Letters, digits and hyphens: all that a label may safely have."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in result.name)
 
 
-def _part(part: Part, columns: int, sheet: Sheet) -> list[str]:
+def _latex_part(part: Part, columns: int, sheet: Sheet) -> list[str]:
     rows = [r"\midrule", rf"\multicolumn{{{columns}}}{{l}}{{\emph{{{escaped(part.heading)}}}}} \\"]
     for line in part.lines:
         parameters = [line.parameters] if sheet.with_parameters else []
-        rows.append(" & ".join([_title_latex(line), *parameters, *map(_cell_latex, line.cells)]) + r" \\")
+        rows.append(" & ".join([_latex_title(line), *parameters, *map(_latex_cell, line.cells)]) + r" \\")
     return rows
 
 
-def _title_latex(line: Line) -> str:
+def _latex_title(line: Line) -> str:
     repeats = rf" {{\scriptsize repeats {escaped(line.repeats)}}}" if line.repeats else ""
     title = escaped(line.title)
     guard = "{}" if title.startswith(("[", "*")) else ""  # after \\ LaTeX would read them as an option
-    return guard + title + _raised_latex(line.letter) + repeats
+    return guard + title + _latex_raised(line.letter) + repeats
 
 
-def _cell_latex(cell: SheetCell) -> str:
+def _latex_cell(cell: SheetCell) -> str:
     text = escaped(cell.text)
     if cell.bold:
         weight = r"\boldmath " if "$" in text else ""  # it reaches the ± as well
         text = rf"\textbf{{{weight}{text}}}"
-    return text + (r"\,$\checkmark$" if cell.counts else "") + _raised_latex(cell.letter)
+    return text + (r"\,$\checkmark$" if cell.counts else "") + _latex_raised(cell.letter)
 
 
-def _raised_latex(letter: str) -> str:
+def _latex_raised(letter: str) -> str:
     return rf"\textsuperscript{{{letter}}}" if letter else ""
 
 
-def _below(result: TableResult, sheet: Sheet) -> list[str]:
+def _latex_below(result: TableResult, sheet: Sheet) -> list[str]:
     facts = "; ".join(f"{name}: {text}" for name, text in facts_of(result)) + "."
     sentences = [*sheet.legend, result.scope, *result.notes, facts]
     notes = [rf"\textsuperscript{{{letter}}}~{escaped(note)}\par" for letter, note in sheet.footnotes]
-    return [" ".join(map(escaped, sentences)) + r"\par", *notes, rf"\texttt{{{_command(result)}}}"]
+    return [" ".join(map(escaped, sentences)) + r"\par", *notes, rf"\texttt{{{_latex_command(result)}}}"]
 
 
-def _command(result: TableResult) -> str:
+def _latex_command(result: TableResult) -> str:
     """Two hyphens stay two: some fonts would make a dash of them."""
     return escaped(result.command).replace("--", "-{}-")
 

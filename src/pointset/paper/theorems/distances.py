@@ -33,7 +33,7 @@ def first_positive(walks: Floats, start: int, positive: float = _POSITIVE) -> Fl
 
 
 @dataclass(frozen=True)
-class Trial:
+class TriedGraph:
     """One graph: its distances, and the inner products for k = 0 … K."""
 
     adjacency: Floats
@@ -42,7 +42,7 @@ class Trial:
     power_error: float  # largest difference from A^k in whole numbers, k = 1 … K
 
 
-def trials(max_nodes: int, matrix: str) -> list[Trial]:
+def tried_graphs(max_nodes: int, matrix: str) -> list[TriedGraph]:
     """All graphs with up to ``max_nodes`` nodes."""
     result = []
     adjacencies = small_adjacencies(max_nodes)
@@ -53,13 +53,13 @@ def trials(max_nodes: int, matrix: str) -> list[Trial]:
         walks = products(points, K)
         whole = A.astype(np.int64)
         errors = [np.abs(walks[k] - np.linalg.matrix_power(whole, k)).max(initial=0.0) for k in range(1, K + 1)]
-        result.append(Trial(A, spd, walks, float(max(errors, default=0.0))))
+        result.append(TriedGraph(A, spd, walks, float(max(errors, default=0.0))))
     return result
 
 
 def theorem_5_1(max_nodes: int = 7, matrix: str = "adjacency") -> Finding:
     """Different nodes: the first k ≥ 1 with a positive inner product is the distance."""
-    tried = trials(max_nodes, matrix)
+    tried = tried_graphs(max_nodes, matrix)
     pairs = far = wrong = longest = 0
     for trial in tried:
         different = ~np.eye(len(trial.adjacency), dtype=bool)
@@ -77,7 +77,7 @@ def theorem_5_1(max_nodes: int = 7, matrix: str = "adjacency") -> Finding:
     return holds_if(not wrong, evidence, graphs=len(tried), pairs=pairs, wrong=wrong, largest_error_of_powers=error)
 
 
-def collisions(trial: Trial) -> tuple[int, int]:
+def collisions(trial: TriedGraph) -> tuple[int, int]:
     """Pairs of pairs with equal inner products for every k but another distance: with a pair (i, i), and without."""
     n = len(trial.adjacency)
     vectors = trial.products.reshape(len(trial.products), n * n)
@@ -91,7 +91,7 @@ def collisions(trial: Trial) -> tuple[int, int]:
 
 def theorem_5_1_every_pair(max_nodes: int = 7) -> Finding:
     """The proof to the letter, k from 0 and i = j included, with Definition 3.2's non-zero eigenvalues."""
-    tried = trials(max_nodes, "adjacency")
+    tried = tried_graphs(max_nodes, "adjacency")
     wrong = sum(int((first_positive(trial.products, 0) != trial.distances).sum()) for trial in tried)
     pairs = sum(trial.distances.size for trial in tried)
     clashes = [collisions(trial) for trial in tried]
@@ -114,14 +114,14 @@ def theorem_5_1_every_pair(max_nodes: int = 7) -> Finding:
     )  # fmt: skip
 
 
-def _wrong_with_identity(trial: Trial) -> int:
+def _wrong_with_identity(trial: TriedGraph) -> int:
     """Wrong distances where all n eigenvectors make the coordinates, so that k = 0 gives UUᵀ = I."""
     eigenvectors = np.linalg.eigh(trial.adjacency)[1]
     walks = np.concatenate([(eigenvectors @ eigenvectors.T)[None], trial.products[1:]])
     return int((first_positive(walks, 0) != trial.distances).sum())
 
 
-def _twins(trial: Trial) -> float:
+def _twins(trial: TriedGraph) -> float:
     """Largest ‖U_i − U_j‖² between nodes with the same neighbours, from the inner products at k = 0."""
     projection = trial.products[0]
     own = np.diagonal(projection)
@@ -130,7 +130,7 @@ def _twins(trial: Trial) -> float:
     return float(apart[same].max(initial=0.0))
 
 
-def _clash(ambiguous: list[Trial], *, connected: bool) -> str:
+def _clash(ambiguous: list[TriedGraph], *, connected: bool) -> str:
     """The smallest graph with a pair at a distance that inner products take for a node and itself, in words."""
     for trial in ambiguous:
         if connected and np.isinf(trial.distances).any():

@@ -240,7 +240,7 @@ def diagonals(matrix: str, max_nodes: int) -> tuple[Integers, ...]:
     return tuple(np.stack([power.diagonal() for power in each], axis=1) for each in powers)
 
 
-def undetermined(matrix: str, wanted: str, max_nodes: int) -> int:
+def ambiguous_values(matrix: str, wanted: str, max_nodes: int) -> int:
     """How many values of (Z^k)_ii, with the spectrum, come with several degrees or several RWSE."""
     seen: dict[tuple[bytes, bytes], set[bytes]] = {}
     if wanted == "degree":  # (D − A)_ii
@@ -256,7 +256,7 @@ def undetermined(matrix: str, wanted: str, max_nodes: int) -> int:
 
 def start_of_b_2(max_nodes: int = LARGEST, matrices: tuple[str, ...] = MATRICES) -> Finding:
     """For the degree and for RWSE: which matrices Z give it."""
-    several = {(Z, wanted): undetermined(Z, wanted, max_nodes) for Z in matrices for wanted in ("degree", "RWSE")}
+    several = {(Z, wanted): ambiguous_values(Z, wanted, max_nodes) for Z in matrices for wanted in ("degree", "RWSE")}
     giving = {wanted: [Z for Z in matrices if not several[Z, wanted]] for wanted in ("degree", "RWSE")}
     both = [Z for Z in matrices if Z in giving["degree"] and Z in giving["RWSE"]]
     counts = "; ".join(f"{Z} {several[Z, 'degree']} and {several[Z, 'RWSE']}" for Z in matrices)
