@@ -540,8 +540,8 @@ def test_listing_does_not_wait_for_torch() -> None:
     program = (
         "import sys, pointset.cli.recipes\n"
         "assert not {'torch', 'pydantic', 'yaml'} & set(sys.modules)\n"
-        "from pointset.cli.recipes import listed\n"
-        "print(len(listed()), 'torch' in sys.modules)"
+        "from pointset.cli.recipes import find_recipes\n"
+        "print(len(find_recipes()), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(len(recipe_names())), "False"]

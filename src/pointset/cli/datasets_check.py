@@ -102,7 +102,7 @@ def check(
         else:
             options |= {"targets": table, "columns": target, "level": level}
         dataset = _read(file, options, molecules=molecules, rejected=rejected)
-        _print(dataset, as_json=as_json, kept=rejected is not None)
+        _print(dataset, as_json=as_json, written=rejected is not None)
 
 
 def _check_output(path: Path, inputs: Sequence[Path]) -> None:
@@ -155,7 +155,7 @@ def _write_rejected(path: Path | None, rejected: Sequence[Rejected], file: Path,
     say(f"{counted(len(rejected), 'row')} left out, written to {path}")
 
 
-def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
+def _print(dataset: Dataset, *, as_json: bool, written: bool) -> None:
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits import find_leaks
 
@@ -171,7 +171,7 @@ def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
     sizes = dataset.arrays.num_nodes
     drawn = [index for index in choose_graphs(sizes, 3, 0) if sizes[index] <= _MOST_NODES_DRAWN]
     show_dataset(itself, dataset, drawn)
-    _show_left_out(dataset.rejected, kept=kept)
+    _show_left_out(dataset.rejected, written=written)
     if leaks.found:
         say(_leaks_text(leaks, dataset), style="yellow")
     unit = "row" if dataset.smiles is not None else "graph"
@@ -179,7 +179,7 @@ def _print(dataset: Dataset, *, as_json: bool, kept: bool) -> None:
     say(f"{len(dataset):,} of {counted(total, unit)} can be used", style="yellow" if dataset.rejected else "green")
 
 
-def _show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
+def _show_left_out(rejected: Sequence[Rejected], *, written: bool) -> None:
     """Bad rows with their reasons, the first 20 of them; then in one line those that only lack a target."""
     from pointset.datasets.own.rejected import NO_TARGET
 
@@ -188,7 +188,7 @@ def _show_left_out(rejected: Sequence[Rejected], *, kept: bool) -> None:
     for one in bad[:_SHOWN_ROWS]:
         say(f"left out {one.place} {one.row}: {one.reason}", style="yellow")
     if (more := len(bad) - _SHOWN_ROWS) > 0:
-        remedy = "" if kept else f"; --rejected OUT.csv keeps all {len(rejected):,}"
+        remedy = "" if written else f"; --rejected OUT.csv keeps all {len(rejected):,}"
         say(f"left out {more:,} more{remedy}", style="yellow")
     if without:
         shown = ", ".join(f"{one.place} {one.row}" for one in without[:_SHOWN_EXAMPLES])

@@ -127,6 +127,7 @@ def _print_results(results: Sequence[dict[str, Any]], seconds: float) -> None:
     narrow = console.width < _THREE_COLUMNS
     table = plain_table(console, *(["statement"] if narrow else ["statement", "verdict"]), "claim, and evidence")
     table.columns[0].max_width = _LONGEST_NAME
+    table.columns[1].no_wrap = not narrow
     for result in results:
         name, verdict = _text(result["statement"], "bold"), _text(result["verdict"], _COLOURS[result["verdict"]])
         found = _text(result["claim"], "dim").append("\n").append_text(_text(result["evidence"]))

@@ -106,14 +106,14 @@ def show(
 
 def _print_list(word: str, as_json: bool) -> None:
     with reported_errors():
-        recipes = listed(word)
+        recipes = find_recipes(word)
         if as_json:
             print_json([_summary(recipe) for recipe in recipes])
         else:
             _show_list(recipes)
 
 
-def listed(word: str = "") -> list[Recipe]:
+def find_recipes(word: str = "") -> list[Recipe]:
     """The shipped recipes that have a word in their name, dataset, model or title.
 
     Raises:

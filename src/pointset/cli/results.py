@@ -70,7 +70,7 @@ def results(
         if check and keep:
             raise typer.BadParameter("--check writes nothing; give --check or --keep, not both", param_hint="--keep")
         for path in keep or []:
-            _keep(path, folder)
+            _put_table(path, folder)
         others = readme if readme is not None else _pages_beside(output)
         _update(folder, output, [path for path in others if path != output], check=check)
 
@@ -102,7 +102,8 @@ def _update(folder: Path, page: Path, others: list[Path], *, check: bool) -> Non
             typer.echo(f"wrote: {one.path}")
 
 
-def _keep(path: Path, folder: Path) -> None:
+def _put_table(path: Path, folder: Path) -> None:
+    """Into the folder of results; rows of ours that only the table there has stay."""
     from pointset.files import write_json
     from pointset.paper.tables.collect import MergedTable, merge_tables
     from pointset.paper.tables.formats import read_table
