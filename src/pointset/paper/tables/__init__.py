@@ -1,1 +1,31 @@
-"""The tables of the paper, run here and shown beside what the paper prints."""
+"""The paper's tables: specs say what they are made of, plans which runs fill them, results what came out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pointset.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from pointset.paper.tables.formats import read_table as read_table
+    from pointset.paper.tables.formats import write_table as write_table
+    from pointset.paper.tables.plan import plan_table as plan_table
+    from pointset.paper.tables.result import TableResult as TableResult
+    from pointset.paper.tables.spec import TableSpec as TableSpec
+    from pointset.paper.tables.spec import table_named as table_named
+    from pointset.paper.tables.spec import table_names as table_names
+
+_HOME = {
+    "read_table": "pointset.paper.tables.formats",
+    "write_table": "pointset.paper.tables.formats",
+    "plan_table": "pointset.paper.tables.plan",
+    "TableResult": "pointset.paper.tables.result",
+    "TableSpec": "pointset.paper.tables.spec",
+    "table_named": "pointset.paper.tables.spec",
+    "table_names": "pointset.paper.tables.spec",
+}
+__all__ = list(_HOME)
+
+
+if not TYPE_CHECKING:  # loaded on first use: a plan needs torch, a result does not
+    __getattr__ = on_first_use(__name__, _HOME)
