@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
 VERSION = "0.1.0"
+Count = TypeVar("Count", int, "NDArray[np.int64]")
+
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _PEAK_ONLY = "5"  # of what the kernel can forget
-Count = TypeVar("Count", int, "NDArray[np.int64]")
 _NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
 # Numbers of four bytes that training keeps for each channel and layer, of each pair of points and of each coordinate.
 # Tensors kept for the backward pass measure 5 to 6 for `pst` and `pst-released`, 4 for `psds`; the rest is room for
