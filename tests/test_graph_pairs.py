@@ -59,7 +59,7 @@ def test_what_to_do_without_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"no gzip", "could not be read"),
+        (b"no gzip", "cannot be read"),
         (gzip.compress(b"pair,category\n0,Basic\n"), "columns pair, category, g6_a, g6_b"),
         (gzip.compress(table(399).encode()), "399 pairs; expected 400"),
         (gzip.compress(table(second=b"Dhc").encode()), "two graphs of one size"),
