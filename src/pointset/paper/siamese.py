@@ -18,7 +18,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -245,19 +245,11 @@ class Siamese(nn.Module):
         return rows
 
 
-class Embedding(Protocol):
-    """A module that gives each graph of a batch a row."""
-
-    def embed(self, batch: Any) -> Tensor:
-        """(graphs, channels)."""
-        ...
-
-
 @dataclass(frozen=True)
 class Contestant:
     """A kind of model."""
 
-    build: Callable[[int, int], nn.Module]  # (channels, layers) → a module with ``embed``
+    build: Callable[[int, int], nn.Module]  # (channels, layers) → a module with ``embed(batch)`` → (graphs, channels)
     prepare: Callable[[Sequence[EdgeList]], Any]  # graphs → what ``embed`` takes
 
 

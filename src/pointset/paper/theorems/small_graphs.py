@@ -16,7 +16,6 @@ from pointset.arrays import Floats, Integers
 from pointset.paper.families import whole_number
 
 LARGEST = 7  # the atlas that networkx ships ends here
-NUMBER_OF_GRAPHS = (1, 1, 2, 4, 11, 34, 156, 1044)  # with 0, 1, … 7 nodes (Pólya; OEIS A000088)
 
 
 @functools.cache
