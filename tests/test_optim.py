@@ -20,8 +20,8 @@ from torch.optim.lr_scheduler import (
 )
 
 from pointset.errors import SpecError
-from pointset.runs.recipe import Schedule
-from pointset.training.optim import LONGEST_SIDE, SOAP, check_schedule, learning_rate_factor
+from pointset.runs.recipe import Schedule, check_schedule
+from pointset.training.optim import LONGEST_SIDE, SOAP, learning_rate_factor
 
 EPOCHS, STEPS = 12, 5
 TOTAL = EPOCHS * STEPS

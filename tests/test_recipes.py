@@ -20,9 +20,17 @@ from pointset.datasets.loading import benchmark_named
 from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
 from pointset.registry import preset_names
-from pointset.runs.recipe import MetricName, PresetName, Recipe, check_ready, expectation, is_group, known_keys
+from pointset.runs.recipe import (
+    MetricName,
+    PresetName,
+    Recipe,
+    check_ready,
+    check_schedule,
+    expectation,
+    is_group,
+    known_keys,
+)
 from pointset.runs.recipe_files import from_yaml, read_recipe, recipe_names, to_yaml
-from pointset.training.optim import check_schedule
 from tests import command_line
 
 GUIDE = Path(__file__).parents[1] / "docs" / "recipes.md"

@@ -23,9 +23,8 @@ from pointset.paper.tables.plan import Selection, card_of, parameters_of, plan_t
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import PrintedRow, TableSpec, printed_cell, table_named, table_names
 from pointset.registry import is_baseline
-from pointset.runs.recipe import Recipe, check_ready
+from pointset.runs.recipe import Recipe, check_ready, check_schedule
 from pointset.runs.recipe_files import read_recipe, recipe_names
-from pointset.training.optim import check_schedule
 from pointset.training.scoring import check_metric
 
 ISSUE = {"counting", "qm9", "zinc", "zinc-full", "molhiv", "long-range", "tu", "ablation", "scalability", "parameters"}

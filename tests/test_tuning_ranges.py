@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pointset.errors import SpecError
 from pointset.registry import is_baseline, preset_names
-from pointset.runs.recipe import Recipe
-from pointset.training.optim import check_schedule
+from pointset.runs.recipe import Recipe, check_schedule
 from pointset.tuning.ranges import PAPER_RANGES, Range, read_range, search_space, value_at
 from tests.small_training import changed, small_recipe
 

@@ -238,7 +238,7 @@ def _print_best(result: TuningResult) -> None:
     else:
         say("No trial has come to its end yet; repeat the command to resume.", style="yellow")
     states = [f"{result.count(state)} {state}" for state in _STATES if result.count(state)]
-    console.print(f"{', '.join(states)}; by validation, the test part was never looked at")
+    console.print(f"{', '.join(states)}; chosen by the validation score, the test part was not used")
     if result.importance is None:
         console.print("how much each hyperparameter mattered: needs at least 4 complete trials", style="dim")
     else:

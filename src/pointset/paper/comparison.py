@@ -25,11 +25,10 @@ from pointset.paper.families import whole_number
 from pointset.paper.processes import own_processes
 from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder
-from pointset.runs.recipe import Recipe
+from pointset.runs.recipe import Recipe, check_schedule
 from pointset.runs.recipe_files import changed
 from pointset.runs.records import read_columns
 from pointset.training.data import build_model, load_data
-from pointset.training.optim import check_schedule
 from pointset.training.run import check_same_recipe, repeats_of, train
 from pointset.training.scoring import check_metric
 

@@ -374,3 +374,41 @@ def shown(value: Any) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def check_schedule(schedule: Schedule, epochs: int) -> None:
+    """Whether the schedule fits into the epochs.
+
+    Raises:
+        SpecError: it does not; the message says what would.
+    """
+    warmup, cosine, shape = schedule.warmup, schedule.cosine, schedule.shape
+    if epochs < 1:
+        raise SpecError(f"got {epochs} epochs; expected at least 1")
+    if shape == "restarts" and cosine == 0:
+        raise SpecError(
+            "got schedule.cosine=0 for schedule.shape=restarts; expected the period of the restarts in epochs"
+        )
+    if shape in ("cosine", "constant") and cosine:
+        raise SpecError(
+            f"got schedule.cosine={cosine:g} for schedule.shape={shape}, which has no use for it; set schedule.cosine=0"
+            + (" (the cosine lasts from the warm-up to the end)" if shape == "cosine" else "")
+        )
+    if warmup + cosine > epochs:
+        share = epochs / (warmup + cosine)
+        parts = [f"{warmup:g} epochs of warm-up"] * bool(warmup) + [f"{cosine:g} of cosine"] * bool(cosine)
+        smaller = [f"schedule.warmup={_floored(warmup * share)}", f"schedule.cosine={_floored(cosine * share)}"]
+        raise SpecError(
+            f"got a schedule of {' and '.join(parts)} for {epochs} epochs; expected at most as many: train for "
+            f"trainer.epochs={math.ceil(warmup + cosine)}, or set {' '.join(smaller[: 2 if cosine else 1])}"
+        )
+    if shape == "cosine" and warmup == epochs:
+        raise SpecError(
+            f"got a warm-up of {warmup:g} epochs, all there are, for schedule.shape=cosine; set schedule.warmup below "
+            "trainer.epochs"
+        )
+
+
+def _floored(epochs: float) -> str:
+    """Down to a tenth, so that the parts do not add up to more."""
+    return f"{math.floor(epochs * 10 + 1e-9) / 10:g}"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from pointset.errors import SpecError
-from pointset.runs.recipe import Optimizer, Schedule
+from pointset.runs.recipe import Optimizer, Schedule, check_schedule
 
 LONGEST_SIDE = 1024  # beyond it a basis would cost more than it brings
 _ROUNDING = 1e-9  # of a period: 0.1 · 30 is 3.0000000000000004, and belongs to the start of a period, not to its end
@@ -167,38 +167,6 @@ def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) 
     return factor
 
 
-def check_schedule(schedule: Schedule, epochs: int) -> None:
-    """Whether the schedule fits into the epochs.
-
-    Raises:
-        SpecError: it does not; the message says what would.
-    """
-    warmup, cosine, shape = schedule.warmup, schedule.cosine, schedule.shape
-    if epochs < 1:
-        raise SpecError(f"got {epochs} epochs; expected at least 1")
-    if shape == "restarts" and cosine == 0:
-        raise SpecError(
-            "got schedule.cosine=0 for schedule.shape=restarts; expected the period of the restarts in epochs"
-        )
-    if shape in ("cosine", "constant") and cosine:
-        raise SpecError(
-            f"got schedule.cosine={cosine:g} for schedule.shape={shape}, which has no use for it; set schedule.cosine=0"
-            + (" (the cosine lasts from the warm-up to the end)" if shape == "cosine" else "")
-        )
-    if warmup + cosine > epochs:
-        share = epochs / (warmup + cosine)
-        smaller = [f"schedule.warmup={_floored(warmup * share)}", f"schedule.cosine={_floored(cosine * share)}"]
-        raise SpecError(
-            f"got a schedule of {_parts(warmup, cosine)} for {epochs} epochs; expected at most as many: train for "
-            f"trainer.epochs={math.ceil(warmup + cosine)}, or set {' '.join(smaller[: 2 if cosine else 1])}"
-        )
-    if shape == "cosine" and warmup == epochs:
-        raise SpecError(
-            f"got a warm-up of {warmup:g} epochs, all there are, for schedule.shape=cosine; set schedule.warmup below "
-            "trainer.epochs"
-        )
-
-
 def _after_warmup(schedule: Schedule, epoch: float, epochs: int) -> float:
     if schedule.shape == "cosine":
         return _cosine((epoch - schedule.warmup) / (epochs - schedule.warmup))
@@ -213,13 +181,3 @@ def _after_warmup(schedule: Schedule, epoch: float, epochs: int) -> float:
 def _cosine(x: float) -> float:
     """From 1 at x ≤ 0 to 0 at x ≥ 1."""
     return (1 + math.cos(math.pi * min(max(x, 0.0), 1.0))) / 2
-
-
-def _parts(warmup: float, cosine: float) -> str:
-    parts = [f"{warmup:g} epochs of warm-up"] if warmup else []
-    return " and ".join([*parts, f"{cosine:g} of cosine"] if cosine else parts)
-
-
-def _floored(epochs: float) -> str:
-    """Down to a tenth, so that the parts do not add up to more."""
-    return f"{math.floor(epochs * 10 + _ROUNDING) / 10:g}"

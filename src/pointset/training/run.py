@@ -34,7 +34,7 @@ from pointset.files import read_json, replacing, write_json
 from pointset.machine import peak_bytes
 from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder, check_space
-from pointset.runs.recipe import Recipe, check_ready
+from pointset.runs.recipe import Recipe, check_ready, check_schedule
 from pointset.runs.recipe_files import changed, flattened, read_recipe
 from pointset.runs.result import TEST_SCORED, DatasetNames, RunResult, environment, read_result
 from pointset.training.bundle import write_bundle
@@ -50,7 +50,6 @@ from pointset.training.devices import (
 )
 from pointset.training.loop import TrainingLoop
 from pointset.training.losses import recipe_loss
-from pointset.training.optim import check_schedule
 from pointset.training.outputs import examples_of, write_predictions
 from pointset.training.progress import Watcher, Watchers, watcher_for
 from pointset.training.scoring import Scores, check_metric, score

@@ -13,7 +13,7 @@ from typing import Any
 
 from pointset.errors import SpecError
 from pointset.registry import is_baseline
-from pointset.runs.recipe import Recipe, check_ready, known_keys, shown, takes, unknown_key
+from pointset.runs.recipe import Recipe, check_ready, check_schedule, known_keys, shown, takes, unknown_key
 from pointset.runs.recipe_files import changed
 
 _GROUPS = ("model.", "optimizer.", "schedule.")
@@ -264,8 +264,6 @@ def _fitting(found: Mapping[str, Range], recipe: Recipe, notes: list[str]) -> di
 
 def _check_ends(space: Space) -> None:
     """Both ends of all ranges make recipes that can be trained; the message names the key that does not."""
-    from pointset.training.optim import check_schedule  # loads torch
-
     for end in ("low", "high"):
         values = {key: one.nearest(getattr(one, end)) for key, one in space.ranges.items()}
         recipe = space.recipe_for(values)

@@ -97,7 +97,7 @@ class TuningResult:
         if recipe is not None:
             best = self.best[0]
             about = f"# The best of {len(self.trials)} trials of `pointset tune`: number {best.number}, "
-            about += f"validation {self.metric} {best.value:.6g}. The test part was never looked at.\n"
+            about += f"validation {self.metric} {best.value:.6g}. The test part was not used.\n"
             with replacing(self.folder / BEST) as temporary:
                 temporary.write_text(about + recipe.as_yaml(), encoding="utf-8")
 
