@@ -21,9 +21,9 @@ import typer
 from torch_geometric.data import Data
 
 import pointset
-from pointset.cli.console import MatrixName
 from pointset.cli.inspect import multiplicities_text
 from pointset.cli.main import app
+from pointset.cli.options import MatrixName
 from pointset.datasets.graph_files import read_graph_file, write_graph_file
 from pointset.datasets.statistics import facts_of
 from pointset.machine import training_bytes

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pointset import Categories, PointSet, Reals, collate, machine, to_points, to_points_many
-from pointset.cli import console
+from pointset.cli import options
 from pointset.cli import predict as predict_command
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import Dataset, Provenance, TargetScale
@@ -230,7 +230,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         exec(block, names)
     assert names["predictions"].shape == (3, 1)
     for flag in re.findall(r"`(--[a-z-]+)", guide):
-        assert flag in inspect.getsource(predict_command) + inspect.getsource(console) or flag == "--restart"
+        assert flag in inspect.getsource(predict_command) + inspect.getsource(options) or flag == "--restart"
 
 
 # --- features

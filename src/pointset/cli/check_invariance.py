@@ -8,19 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pointset.cli.console import (
-    DataDirOption,
-    JsonFileOption,
-    RunArgument,
-    SmilesOption,
-    check_outputs,
-    load_torch,
-    output_console,
-    plain_table,
-    refuse_options,
-    reported_errors,
-    say,
-)
+from pointset.cli.console import load_torch, output_console, plain_table, reported_errors, say
+from pointset.cli.options import DataDirOption, JsonFileOption, RunArgument, SmilesOption, check_outputs, refuse_options
 from pointset.cli.predict import INPUT_HELP, check_options
 from pointset.text import counted, printable
 

@@ -11,6 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from pointset.cli.console import (
+    load_torch,
+    optional_report,
+    output_console,
+    plain_table,
+    reported_errors,
+    say,
+    write_outputs,
+)
+from pointset.cli.options import (
     DataDirOption,
     Device,
     DeviceOption,
@@ -20,15 +29,8 @@ from pointset.cli.console import (
     ProgressOption,
     SettingsArgument,
     check_outputs,
-    load_torch,
     named_recipe,
-    optional_report,
-    output_console,
-    plain_table,
-    reported_errors,
-    say,
     split_names,
-    write_outputs,
 )
 from pointset.metrics import metric_label
 from pointset.text import byte_size, counted, duration, printable, with_spread

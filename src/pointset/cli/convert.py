@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.console import (
+from pointset.cli.console import load_torch, reported_errors, show_error, show_ignored, show_problems
+from pointset.cli.options import (
     FloatType,
     MatrixName,
     MatrixOption,
@@ -17,12 +18,7 @@ from pointset.cli.console import (
     check_folder_of,
     check_graph_suffix,
     is_points_file,
-    load_torch,
     refuse_options,
-    reported_errors,
-    show_error,
-    show_ignored,
-    show_problems,
 )
 from pointset.text import byte_size, counted
 

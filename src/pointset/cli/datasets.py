@@ -11,19 +11,9 @@ import typer
 from rich.text import Text
 
 from pointset.cli import datasets_check, datasets_show
-from pointset.cli.console import (
-    Command,
-    Commands,
-    JsonFlag,
-    load_torch,
-    output_console,
-    plain_table,
-    print_json,
-    reported_errors,
-    say,
-    show_error,
-)
+from pointset.cli.console import load_torch, output_console, plain_table, print_json, reported_errors, say, show_error
 from pointset.cli.datasets_show import DataFolderOption, describe_task, describe_task_briefly, named_benchmark
+from pointset.cli.options import Command, Commands, JsonFlag
 from pointset.datasets.card import Card
 from pointset.errors import MissingDataError
 from pointset.text import printable

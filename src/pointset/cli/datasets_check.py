@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import (
-    JsonFlag,
-    SmilesOption,
-    check_folder_of,
-    load_torch,
-    print_json,
-    refuse_options,
-    reported_errors,
-    say,
-    show_error,
-)
+from pointset.cli.console import load_torch, print_json, reported_errors, say, show_error
 from pointset.cli.datasets_show import choose_graphs, describe, show_dataset
+from pointset.cli.options import JsonFlag, SmilesOption, check_folder_of, refuse_options
 from pointset.text import clipped, counted, printable
 
 if TYPE_CHECKING:

@@ -14,18 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pointset.cli.console import (
-    JsonFlag,
-    check_picture,
-    load_torch,
-    output_console,
-    plain_table,
-    print_json,
-    refuse_options,
-    reported_errors,
-    say,
-    show_error,
-)
+from pointset.cli.console import load_torch, output_console, plain_table, print_json, reported_errors, say, show_error
+from pointset.cli.options import JsonFlag, check_picture, refuse_options
 from pointset.datasets.card import Card, Level, Target, Task
 from pointset.errors import MissingDataError, SpecError
 from pointset.specs import Categories, Spec

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pointset.cli.console import DataDirOption, JsonFlag, load_torch, output_console, print_json, reported_errors, say
+from pointset.cli.console import load_torch, output_console, print_json, reported_errors, say
+from pointset.cli.options import DataDirOption, JsonFlag
 from pointset.cli.train import print_scores
 from pointset.text import counted, printable
 

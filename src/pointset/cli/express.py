@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from pointset.cli.console import (
+from pointset.cli.console import load_torch, output_console, plain_table, reported_errors, say, write_outputs
+from pointset.cli.options import (
     Command,
     Commands,
     DataDirOption,
@@ -20,13 +21,7 @@ from pointset.cli.console import (
     PictureOption,
     RunArgument,
     check_outputs,
-    load_torch,
-    output_console,
-    plain_table,
-    reported_errors,
-    say,
     split_names,
-    write_outputs,
 )
 from pointset.text import counted, duration, printable
 

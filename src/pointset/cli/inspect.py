@@ -13,6 +13,17 @@ from rich.console import Console
 from rich.text import Text
 
 from pointset.cli.console import (
+    load_torch,
+    output_console,
+    plain_table,
+    print_json,
+    reported_errors,
+    say,
+    show_error,
+    show_ignored,
+    show_problems,
+)
+from pointset.cli.options import (
     JsonFlag,
     MatrixName,
     MatrixOption,
@@ -20,16 +31,7 @@ from pointset.cli.console import (
     check_picture,
     is_given,
     is_points_file,
-    load_torch,
-    output_console,
-    plain_table,
-    print_json,
     refuse_options,
-    reported_errors,
-    say,
-    show_error,
-    show_ignored,
-    show_problems,
 )
 from pointset.text import byte_size, counted, printable
 

@@ -24,7 +24,7 @@ from pointset.cli import (
     train,
     tune,
 )
-from pointset.cli.console import Command, Commands
+from pointset.cli.options import Command, Commands
 
 _EXAMPLES = """
 [bold]Examples[/bold]

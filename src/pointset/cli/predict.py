@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import (
+from pointset.cli.console import exit_interrupted, load_torch, reported_errors, say, show_error
+from pointset.cli.options import (
     DataDirOption,
     Device,
     DeviceOption,
@@ -17,12 +18,7 @@ from pointset.cli.console import (
     RunArgument,
     SmilesOption,
     check_folder_of,
-    exit_interrupted,
-    load_torch,
     refuse_options,
-    reported_errors,
-    say,
-    show_error,
 )
 from pointset.text import byte_size, counted
 

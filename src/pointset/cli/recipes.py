@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from pointset.cli.console import (
-    Command,
-    Commands,
-    JsonFlag,
-    SettingsArgument,
-    output_console,
-    plain_table,
-    print_json,
-    reported_errors,
-)
+from pointset.cli.console import output_console, plain_table, print_json, reported_errors
+from pointset.cli.options import Command, Commands, JsonFlag, SettingsArgument
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import metric_named
 from pointset.text import printable

@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from pointset.cli.console import (
-    DataDirOption,
-    Device,
-    DeviceOption,
-    Progress,
-    ProgressOption,
-    exit_interrupted,
-    load_torch,
-    output_console,
-    plain_table,
-    reported_errors,
-    say,
-    split_names,
-)
+from pointset.cli.console import exit_interrupted, load_torch, output_console, plain_table, reported_errors, say
+from pointset.cli.options import DataDirOption, Device, DeviceOption, Progress, ProgressOption, split_names
 from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 from pointset.text import byte_size, counted, duration, printable
 

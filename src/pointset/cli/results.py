@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pointset.cli.console import check_folder_of, reported_errors, say
+from pointset.cli.console import reported_errors, say
+from pointset.cli.options import check_folder_of
 from pointset.text import counted
 
 EXAMPLES = """

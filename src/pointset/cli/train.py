@@ -13,21 +13,23 @@ import typer
 from rich.console import Console
 
 from pointset.cli.console import (
+    exit_interrupted,
+    load_torch,
+    optional_report,
+    output_console,
+    plain_table,
+    reported_errors,
+    say,
+)
+from pointset.cli.options import (
     DataDirOption,
     Device,
     DeviceOption,
     Progress,
     ProgressOption,
     SettingsArgument,
-    exit_interrupted,
     folder_name,
-    load_torch,
     named_recipe,
-    optional_report,
-    output_console,
-    plain_table,
-    reported_errors,
-    say,
 )
 from pointset.errors import SpecError, TrainingStopped
 from pointset.metrics import COUNTING_BOUND, metric_label, metric_unit

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import (
+from pointset.cli.console import load_torch, optional_report, output_console, plain_table, reported_errors, say
+from pointset.cli.options import (
     DataDirOption,
     Device,
     DeviceOption,
@@ -17,13 +18,7 @@ from pointset.cli.console import (
     SettingsArgument,
     check_outputs,
     folder_name,
-    load_torch,
     named_recipe,
-    optional_report,
-    output_console,
-    plain_table,
-    reported_errors,
-    say,
 )
 from pointset.metrics import metric_label
 from pointset.text import counted, duration, number, printable

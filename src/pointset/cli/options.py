@@ -1,0 +1,174 @@
+"""What several commands accept: kinds of options, and the checks made before any work is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from pointset.datasets.graph_files.formats import format_of
+from pointset.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from pointset.runs.recipe import Recipe
+
+_PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+class _PlainFlags:
+    """Mixed into a command: its help shows ``--json`` alone, where typer would write ``--json <bool>``."""
+
+    def get_params(self, ctx: Any) -> Any:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Command(_PlainFlags, TyperCommand):
+    """A command of ours."""
+
+
+class Commands(_PlainFlags, TyperGroup):
+    """A group of them."""
+
+
+class MatrixName(StrEnum):
+    """The names of ``pointset.points.matrices.MATRICES`` (a test compares the two)."""
+
+    LAPLACIAN = "laplacian"
+    ADJACENCY = "adjacency"
+    NORMALIZED_ADJACENCY = "normalized_adjacency"
+    AUGMENTED = "augmented"
+
+
+class FloatType(StrEnum):
+    """Precision of eigenpairs and weights."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+
+
+class Device(StrEnum):
+    """Where a model is computed."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Progress(StrEnum):
+    """How the progress of training is shown."""
+
+    AUTO = "auto"
+    BAR = "bar"
+    PLAIN = "plain"
+    QUIET = "quiet"
+
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run, or a bundle: a folder or a .zip.")
+]
+SettingsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change: model.dim=96 seed=3.")
+]
+MatrixOption = Annotated[
+    MatrixName,
+    typer.Option(
+        metavar="NAME",
+        help="The matrix to decompose: laplacian, adjacency, normalized_adjacency or augmented.",
+    ),
+]
+SmilesOption = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of SMILES: its name, or its number from 0.")
+]
+DataDirOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The folder of the data; by default what POINTSET_DATA names.")
+]
+DeviceOption = Annotated[Device, typer.Option(metavar="NAME", help="cpu, cuda or auto.")]
+ProgressOption = Annotated[Progress, typer.Option(metavar="MODE", help="bar, plain (lines, for logs), quiet, or auto.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonFileOption = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file, for programs.")
+]
+PictureOption = Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the results: .png, .svg, .pdf.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", help="Print only problems, no progress and no summary.")]
+
+
+def is_given(context: typer.Context, option: str) -> bool:
+    """Whether the user named this option."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_options(context: typer.Context, options: Collection[str], reason: str) -> None:
+    """Refuse those of these options that the user named, as they would have no effect."""
+    for option in options:
+        if is_given(context, option):
+            raise typer.BadParameter(f"--{option.replace('_', '-')} {reason}")
+
+
+def split_names(text: str) -> list[str]:
+    """``pst, gin,pst`` → ``["pst", "gin"]``."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def named_recipe(name: str, settings: Sequence[str]) -> Recipe:
+    """The recipe of this name, file or run folder, with the settings changed that were given."""
+    from pointset.runs.recipe_files import read_recipe
+
+    if "=" in name:
+        raise typer.BadParameter(f"got {name!r}; expected a recipe's name before settings", param_hint="RECIPE")
+    return read_recipe(name, settings)
+
+
+def folder_name(recipe_name: str, nameless: str) -> str:
+    """A name that always lies inside of the folder it is put into, whatever the recipe is called."""
+    return re.sub(r"[^\w-]+", "-", recipe_name).strip("-") or nameless
+
+
+def is_points_file(path: Path) -> bool:
+    """By its name; everything else is a graph file."""
+    return path.suffix.lower() == ".safetensors" and not path.is_dir()
+
+
+def check_graph_suffix(path: Path, hint: str) -> None:
+    """Refuse a file of unknown kind as a usage error."""
+    try:
+        format_of(path)
+    except FileFormatError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None
+
+
+def check_folder_of(path: Path, hint: str) -> None:
+    """Refuse an output whose folder is missing before any work is done."""
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}; create it first", param_hint=hint)
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that could not be written before any work is done."""
+    check_folder_of(path, "--picture")
+    if path.suffix.lower() not in _PICTURE_SUFFIXES:
+        raise typer.BadParameter(
+            f"got {path.name!r}; expected a name that ends in {', '.join(_PICTURE_SUFFIXES)}", param_hint="--picture"
+        )
+
+
+def check_outputs(json_file: Path | None, picture: Path | None = None) -> None:
+    """Refuse what could not be written, before any work is done."""
+    if json_file is not None:
+        check_folder_of(json_file, "--json")
+        if json_file.is_dir():
+            raise typer.BadParameter(f"{json_file} is a folder; name a file in it", param_hint="--json")
+    if picture is not None:
+        check_picture(picture)
+        from pointset.reports.pictures import check_picture_file
+
+        check_picture_file(picture)  # matplotlib is there
