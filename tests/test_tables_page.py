@@ -82,7 +82,7 @@ def test_the_check_names_what_is_out_of_date_and_writes_nothing(project: Path) -
 
 def test_what_is_no_result_is_left_out_aloud_and_a_damaged_one_refused(project: Path) -> None:
     (project / "results" / "choices.json").write_text('{"what": "else"}')
-    assert "left out results/choices.json" in invoke("--check", code=1)
+    assert "not on the page: results/choices.json" in invoke("--check", code=1)
     (project / "results" / "broken.json").write_text('{"table": ')
     assert "broken.json is damaged" in invoke(code=1)
     (project / "none").mkdir()

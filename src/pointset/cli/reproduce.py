@@ -148,7 +148,7 @@ def _forecast(runs: TableRuns, quiet: bool) -> dict[str, Forecast | None]:
 
 
 def _agreed(forecasts: dict[str, Forecast | None], yes: bool) -> bool:
-    """Hours of work are asked for, where there is somebody to ask."""
+    """Ask before hours of work, where there is somebody to ask."""
     seconds = sum(one.seconds for one in forecasts.values() if one is not None)
     if yes or seconds <= _LONG or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True

@@ -84,7 +84,7 @@ def _update(folder: Path, page: Path, others: list[Path], *, check: bool) -> Non
     found = read_results(folder)
     if found.figures:
         files = ", ".join(f"{folder / name}.json" for name in found.figures)
-        say(f'left out {files} of the page: no table\'s result (no "table"), but figures for marks', style="dim")
+        say(f"not on the page: {files} (figures for marked places, not the result of a table)", style="dim")
     outputs = page_outputs(found, folder, page, others)
     old = outdated(outputs)
     files_text = counted(len(outputs), "file")
