@@ -350,16 +350,19 @@ def test_without_tensorboard_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def test_no_score_so_far_shows_none() -> None:
-    pieces = progress.score_pieces(row(1, math.nan), plan(3))
-    assert [piece.forms[0] for piece in pieces] == ["val MAE nan"]
-    assert progress.score_pieces(row(1, 0.5), plan(3, metric="roc_auc"))[0].name == "best"
+    def scores(row: EpochRow, plan: Plan) -> dict[str, str]:
+        pieces = progress.line_pieces(Session(plan), 1, row, ("",))
+        return {name: forms[0] for name, forms in pieces.items() if name in ("val", "best")}
+
+    assert scores(row(1, math.nan), plan(3)) == {"val": "val MAE nan"}
+    assert list(scores(row(1, 0.5), plan(3, metric="roc_auc"))) == ["best"]
 
 
 def test_a_shorter_form_stays_until_the_terminal_grows() -> None:
     line = progress.Line()
 
     def best(value: str, width: int) -> str:
-        return line.fitted([progress.Piece("best", (f"best {value} (epoch 9)", f"best {value}"))], width)["best"]
+        return line.fitted({"best": (f"best {value} (epoch 9)", f"best {value}")}, width)["best"]
 
     assert best("0.1", 18) == "best 0.1 (epoch 9)"
     assert best("0.12", 18) == "best 0.12"

@@ -76,7 +76,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged ({error})") from None
     if not isinstance(content, dict):
         raise FileFormatError(f"{path} is damaged; expected an object")

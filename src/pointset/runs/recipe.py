@@ -8,7 +8,6 @@ the command line lists recipes at once.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cache
@@ -48,17 +47,13 @@ _BYTES = r"^(?i:\d+(\.\d+)?\s*([KMGT]?i?B)?)$"  # 2GB, 512MiB
 
 def _check_plain(options: dict[str, Any]) -> dict[str, Any]:
     """Options are written to the run's recipe.yaml and must come back as they were."""
-    if not _is_plain(options):
+    try:
+        is_plain = json.loads(json.dumps(options, allow_nan=False)) == options
+    except (TypeError, ValueError, RecursionError):
+        is_plain = False
+    if not is_plain:
         raise ValueError("got dataset.options with a value that YAML cannot keep; expected numbers, text, lists")
     return options
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 class Keys(BaseModel):
@@ -245,46 +240,43 @@ _ALSO_CALLED = {
 
 
 @cache
-def known_keys() -> dict[str, Schema]:
-    """Each key's path, groups included, with its JSON schema: ``known_keys()["model.dim"]["minimum"]`` is 1."""
+def known_keys() -> dict[str, list[Schema]]:
+    """Each key's path, groups included, with the JSON schemas of the values that it takes.
+
+    ``known_keys()["model.dim"][0]["minimum"]`` is 1.
+    """
     schema = Recipe.model_json_schema()
     return dict(_flat(schema, schema["$defs"], ""))
 
 
-def _flat(schema: Schema, definitions: dict[str, Schema], prefix: str) -> Iterator[tuple[str, Schema]]:
+def _flat(schema: Schema, definitions: dict[str, Schema], prefix: str) -> Iterator[tuple[str, list[Schema]]]:
     for name, entry in schema["properties"].items():
         branches = [definitions[branch["$ref"].rsplit("/")[-1]] if "$ref" in branch else branch
                     for branch in entry.get("anyOf", [entry])]  # fmt: skip
-        yield f"{prefix}{name}", entry | {"anyOf": branches}
+        yield f"{prefix}{name}", branches
         for branch in branches:
             if "properties" in branch:
                 yield from _flat(branch, definitions, f"{prefix}{name}.")
 
 
-def branches_of(path: str) -> list[Schema]:
-    """The JSON schemas of the values that a key takes."""
-    branches: list[Schema] = known_keys()[path]["anyOf"]
-    return branches
-
-
 def takes(path: str, kind: str) -> bool:
     """Whether a key takes a JSON type: ``takes("dataset.file", "null")``."""
-    return any(branch.get("type") == kind for branch in branches_of(path))
+    return any(branch.get("type") == kind for branch in known_keys()[path])
 
 
 def is_group(path: str) -> bool:
     """Whether a path has keys below it that are all known, as ``model`` has."""
-    return any("properties" in branch for branch in branches_of(path))
+    return any("properties" in branch for branch in known_keys()[path])
 
 
 def expectation(path: str) -> str:
     """What a key expects, in words: ``a whole number, at least 1, or null``."""
-    return ", or ".join(_described(branch) for branch in branches_of(path))
+    return ", or ".join(_described(branch) for branch in known_keys()[path])
 
 
 def choices(path: str) -> list[str]:
     """The words that a key takes, where it takes only some."""
-    return [choice for branch in branches_of(path) for choice in branch.get("enum", [])]
+    return [choice for branch in known_keys()[path] for choice in branch.get("enum", [])]
 
 
 def _described(branch: Schema) -> str:
@@ -333,16 +325,14 @@ def unknown_key(path: str) -> str:
     group = path.rpartition(".")[0]
     hint = nearest_key(path)
     if not hint:
-        hint = f"; expected {expectation(group)}" if group in known_keys() else f"; expected one of {_first_keys()}"
+        first_keys = ", ".join(key for key in known_keys() if "." not in key)
+        hint = f"; expected {expectation(group) if group in known_keys() else f'one of {first_keys}'}"
     return f"there is no key {path!r}{hint}"
 
 
-def _first_keys() -> str:
-    return ", ".join(key for key in known_keys() if "." not in key)
-
-
 def _problem(entry: dict[str, Any]) -> str:
-    path = _path(entry["loc"])
+    # dataset.targets[0]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"]).lstrip(".")
     match entry["type"]:
         case "value_error":  # raised by a validator of ours, in whole sentences
             return str(entry["ctx"]["error"])
@@ -352,11 +342,6 @@ def _problem(entry: dict[str, Any]) -> str:
             return f"{path} is missing; expected {expectation(path)}"
         case _:
             return f"got {path}={shown(entry['input'])}; expected {_expected(path, entry['input'])}"
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    """``dataset.targets[0]``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 
 def _expected(path: str, got: Any) -> str:

@@ -198,7 +198,7 @@ def overridden(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, An
         path, text = path.strip(), text.strip()
         if not equals or not path:
             raise SpecError(f"got {override!r}; expected key=value, such as trainer.epochs=20")
-        _set(result, path, _value(_known(path), path, text))
+        _set(result, path, _value(path, text))
     return result
 
 
@@ -222,42 +222,35 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _known(path: str) -> str | None:
-    """The key that says what a value must be; None below a mapping with any keys, such as ``dataset.options.seed``."""
+def _value(path: str, text: str) -> Any:
+    """The value of a key that is written as ``text``: as YAML, but without quotes where the key takes text."""
+    loader: Any = _Reader
     if path in known_keys():
-        return path
-    above = path
-    while above := above.rpartition(".")[0]:
-        if above in known_keys() and takes(above, "object") and not is_group(above):
+        if text in _NULL and takes(path, "null"):
             return None
-    raise SpecError(unknown_key(path))
-
-
-def _value(key: str | None, path: str, text: str) -> Any:
-    if key is None:
-        return _parsed(path, text)
-    if text in _NULL and takes(key, "null"):
-        return None
-    if is_group(key):
-        raise SpecError(
-            f"got {path}={shown(text)}; expected {expectation(key)} one by one, such as {_first_below(key)}=…"
-        )
-    if takes(key, "array"):
-        return _parsed(path, text, texts=True) if text.startswith("[") else [text]
-    if takes(key, "string") or choices(key):
-        return text
-    return _parsed(path, text)
-
-
-def _parsed(path: str, text: str, *, texts: bool = False) -> Any:
+        if is_group(path):
+            first = next(key for key in known_keys() if key.startswith(f"{path}."))
+            raise SpecError(f"got {path}={shown(text)}; expected {expectation(path)} one by one, such as {first}=…")
+        if takes(path, "array"):
+            if not text.startswith("["):
+                return [text]
+            loader = yaml.BaseLoader
+        elif takes(path, "string") or choices(path):
+            return text
+    elif not _is_in_open_mapping(path):
+        raise SpecError(unknown_key(path))
     try:
-        return _texts_from_yaml(text) if texts else from_yaml(text)
+        return from_yaml(text, loader)
     except FileFormatError as error:
         raise SpecError(f"got {path}={shown(text)}, which is not written as YAML: {error}") from None
 
 
-def _first_below(group: str) -> str:
-    return next(key for key in known_keys() if key.startswith(f"{group}."))
+def _is_in_open_mapping(path: str) -> bool:
+    """Whether it is below a mapping with any keys, as ``dataset.options.seed`` is."""
+    while path := path.rpartition(".")[0]:
+        if path in known_keys() and takes(path, "object") and not is_group(path):
+            return True
+    return False
 
 
 def _set(values: dict[str, Any], path: str, value: Any) -> None:
@@ -330,25 +323,12 @@ for _name, _pattern, _first in _SCALARS:
         _class.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), list(_first))
 
 
-def from_yaml(text: str) -> Any:
-    """Plain data from YAML.
+def from_yaml(text: str, loader: Any = _Reader) -> Any:
+    """Plain data from YAML; with ``yaml.BaseLoader``, every scalar as the text that it is written as: ``[NO, 007]``.
 
     Raises:
         FileFormatError: it is not YAML, or more than plain data.
     """
-    return _read(text, _Reader)
-
-
-def _texts_from_yaml(text: str) -> Any:
-    """The same with every scalar as the text that it is written as: ``[NO, 007]``.
-
-    Raises:
-        FileFormatError: it is not YAML.
-    """
-    return _read(text, yaml.BaseLoader)
-
-
-def _read(text: str, loader: Any) -> Any:
     try:
         return yaml.load(text, Loader=loader)  # noqa: S506 (both loaders are safe ones: plain data only)
     except yaml.MarkedYAMLError as error:

@@ -7,7 +7,6 @@ too, with what it has written so far.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 
 from pointset.arrays import Floats
 from pointset.errors import FileFormatError
+from pointset.files import read_json
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import from_yaml
@@ -173,10 +173,11 @@ def read_run(folder: str | Path) -> RunRecord:
             f"{files.path} is not a run folder: there is no recipe.yaml in it. "
             "Expected a folder that `pointset train` made"
         )
-    text = _text(files.recipe)
-    result, examples, environment = (_json(path) for path in (files.result, files.examples, files.environment))
-    if not isinstance(environment, dict | None):
-        raise FileFormatError(f"{files.environment} is damaged: expected an object")
+    try:
+        text = files.recipe.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{files.recipe} is damaged: it is not text in UTF-8") from None
+    result, examples = _json(files.result), _json(files.examples)
     return RunRecord(
         folder=files.path,
         recipe=_recipe(text, files.recipe),
@@ -184,7 +185,7 @@ def read_run(folder: str | Path) -> RunRecord:
         result=None if result is None else _checked(RunResult, result, files.result),
         epochs=read_columns(files.metrics) if files.metrics.is_file() else {},
         examples=_checked(Examples, examples or {}, files.examples),
-        environment=environment or {},
+        environment=_json(files.environment) or {},
     )
 
 
@@ -203,7 +204,7 @@ def read_group(folder: Path) -> RunGroup | None:
     """What a folder of seeds or folds says of them; None for the folder of one run."""
     path = RunFolder(folder).result
     values = _json(path)
-    return _checked(RunGroup, values, path) if isinstance(values, dict) and "runs" in values else None
+    return None if values is None or "runs" not in values else _checked(RunGroup, values, path)
 
 
 def read_columns(path: Path) -> Columns:
@@ -215,27 +216,24 @@ def read_columns(path: Path) -> Columns:
 def read_predictions(path: Path, *, of_classes: bool) -> Predictions:
     """Read the columns ``<target>`` and ``predicted_<target>``; others, such as probabilities of classes, are skipped.
 
-    Args:
-        path: the file.
-        of_classes: whether the columns hold names of classes; otherwise numbers, NaN where the cell is empty.
+    They hold names where they are ``of_classes``, otherwise numbers, NaN where the cell is empty.
 
     Raises:
         FileFormatError: there is no such pair of columns, or the file is damaged.
     """
     rows = _csv_rows(path)
     header = next(rows)
-    pairs = {name: (name, f"predicted_{name}") for name in header if f"predicted_{name}" in header}
-    if not pairs:
+    targets = [name for name in header if f"predicted_{name}" in header]
+    if not targets:
         raise FileFormatError(f"{path} is damaged: expected columns such as 'y' and 'predicted_y', got {header[:6]}")
-    cells: dict[str, list[str]] = {name: [] for pair in pairs.values() for name in pair}
+    cells: dict[str, list[str]] = {name: [] for target in targets for name in (target, f"predicted_{target}")}
     places = [(column, header.index(name)) for name, column in cells.items()]
-    number_of_rows = 0
     for row in rows:
-        number_of_rows += 1
         for column, index in places:
             column.append(row[index])
-    found = Predictions(number_of_rows, "smiles" in header)
-    for target, (true, predicted) in pairs.items():
+    found = Predictions(len(cells[targets[0]]), "smiles" in header)
+    for target in targets:
+        true, predicted = target, f"predicted_{target}"
         if of_classes:
             found.classes[target] = cells[true], cells[predicted]
         else:
@@ -300,23 +298,9 @@ def _checked(model: type[Model], values: Any, path: Path) -> Model:
         raise FileFormatError(f"{path} is damaged: {where}: {first['msg']}") from None
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise FileFormatError(f"{path} is damaged: it is not text in UTF-8") from None
-
-
-def _json(path: Path) -> Any:
+def _json(path: Path) -> dict[str, Any] | None:
     """The values in the file; None where there is none."""
-    if not path.is_file():
-        return None
-    text = _text(path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise FileFormatError(f"{path} is damaged: not JSON ({first_line})") from None
+    return read_json(path) if path.is_file() else None
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:

@@ -133,13 +133,9 @@ def write_metrics(path: Path, history: Sequence[EpochRow]) -> None:
         writer = csv.writer(file)
         writer.writerow(header)
         for row in history:
-            scores = (_text(row.val[name]) if row.val else "" for name in names)
-            start = (row.epoch, _text(row.lr), _text(row.train_loss))
+            scores = (f"{row.val[name]:.8g}" if row.val else "" for name in names)
+            start = (row.epoch, f"{row.lr:.8g}", f"{row.train_loss:.8g}")
             writer.writerow([*start, *scores, f"{row.seconds:.3f}", f"{row.graphs_per_second:.1f}"])
-
-
-def _text(value: float) -> str:
-    return f"{value:.8g}"
 
 
 def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:

@@ -56,14 +56,7 @@ _METRICS_SECONDS = 5.0  # between two writings of metrics.csv
 class TrainingLoop:
     """One run's training; :meth:`run` trains from where ``progress`` stands to the last epoch.
 
-    Args:
-        fabric: launched.
-        model: as built; a checkpoint's weights are loaded over it.
-        data: what to learn from.
-        recipe: how.
-        folder: where checkpoints and metrics go.
-        watcher: who is told.
-        checkpoint: where to resume from.
+    ``fabric`` is launched; the weights of a ``checkpoint`` to resume from are loaded over those of ``model``.
     """
 
     def __init__(
@@ -163,17 +156,19 @@ class TrainingLoop:
 
     def _end_epoch(self) -> None:
         """Validate, note the row, keep the best weights."""
-        progress = self.progress
+        progress, data, trainer = self.progress, self.data, self.recipe.trainer
+        epoch, graphs, scores = progress.epoch + 1, data.part("val"), Scores({}, {})
         self.watcher.validating()
-        scores = self._validation_scores() if self._is_validated(progress.epoch + 1) else Scores({}, {})
+        if len(graphs) and (epoch % trainer.validate_every == 0 or epoch == trainer.epochs):
+            scores = score(self.predictions(graphs), data.targets(graphs), data.card, data.scale)
         self._take_time()
         value = scores.overall.get(self.metric, math.nan)
         is_best = self._is_better(value)
-        if is_best or not len(self.data.part("val")):
-            progress.best_epoch, progress.best_value = progress.epoch + 1, value
+        if is_best or not len(graphs):
+            progress.best_epoch, progress.best_value = epoch, value
             self.best = weights_of(self.learner.evaluated)
         row = EpochRow(
-            epoch=progress.epoch + 1,
+            epoch=epoch,
             lr=self.learner.learning_rate,
             train_loss=progress.mean_loss,
             val=scores.overall,
@@ -184,24 +179,14 @@ class TrainingLoop:
             graphs_per_second=len(self.graphs) / max(progress.training_seconds, 1e-9),
         )
         progress.end_epoch(row)
-        patience = self.recipe.trainer.patience
-        progress.stopped_early = patience is not None and progress.epoch - progress.best_epoch >= patience
+        patience = trainer.patience
+        progress.stopped_early = patience is not None and epoch - progress.best_epoch >= patience
         self.watcher.epoch(row)
         self._write_metrics()
         if self._stopping and not self._is_done():
             self._stop_here()
         if self._is_due():
             self.save()
-
-    def _is_validated(self, epoch: int) -> bool:
-        trainer = self.recipe.trainer
-        return epoch % trainer.validate_every == 0 or epoch == trainer.epochs
-
-    def _validation_scores(self) -> Scores:
-        graphs = self.data.part("val")
-        if not len(graphs):
-            return Scores({}, {})
-        return score(self.predictions(graphs), self.data.targets(graphs), self.data.card, self.data.scale)
 
     def predictions(self, graphs: Integers) -> Tensor:
         """(rows, k) float64 of the model that counts: numbers in the targets' own units, or logits."""
@@ -296,13 +281,8 @@ class _Network(nn.Module):
 class Learner:
     """A model and what changes it.
 
-    Args:
-        fabric: launched.
-        model: with the weights to begin with.
-        recipe: optimiser, clipping, moving average, noise, seed.
-        loss: (outputs, y) → sum and number of terms.
-        factor: step → factor of the learning rate.
-        groups: tensors of a checkpoint to resume from.
+    ``loss`` gives the sum and the number of its terms, ``factor`` that of the learning rate at a step; ``groups`` are
+    the tensors of a checkpoint to resume from.
     """
 
     def __init__(
@@ -316,10 +296,18 @@ class Learner:
     ):
         self.fabric, self.model, self.recipe, self.loss, self.factor = fabric, model, recipe, loss, factor
         if groups is not None:
-            _load_weights(model, groups)
+            try:
+                model.load_state_dict(groups.get("model", {}))
+            except RuntimeError:  # torch lists every weight
+                raise SpecError(
+                    "the checkpoint holds the weights of another model than recipe.yaml describes; expected the same. "
+                    "Undo the change of model, or start another run in another folder"
+                ) from None
         settings, decay = recipe.optimizer, recipe.trainer.ema
         self.network, self.optimizer = fabric.setup(_Network(model), make_optimizer(model.parameters(), settings))
-        self.average = None if decay is None else _moving_average(model, decay)
+        self.average = None
+        if decay is not None:  # w̄ ← decay · w̄ + (1 − decay) · w, beginning with the weights after the first step
+            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
         if groups is not None:
             load_optimizer_state(self.optimizer.optimizer, groups.get("optimizer", {}))
             if self.average is not None:
@@ -339,17 +327,18 @@ class Learner:
         return groups if self.average is None else groups | {"average": dict(self.average.state_dict())}
 
     def step(self, batch: PointBatch, place: tuple[int, int], number: int, *, idle: bool, stop: bool) -> StepResult:
-        """Learn from a batch.
+        """Learn from this device's share of a batch.
 
-        Args:
-            batch: this device's share.
-            place: epoch and batch, for the noise.
-            number: steps before this one, for the learning rate.
-            idle: whether the share is only a stand-in that must not count.
-            stop: whether this device was asked to stop.
+        ``place`` is epoch and batch, ``number`` counts the steps before this one; ``idle`` says that the share is only
+        a stand-in that must not count, ``stop`` that this device was asked to stop.
         """
-        self._set_learning_rate(number)
-        outputs = self.network(_Handed(batch, self._noise(place)))
+        self.learning_rate = self.recipe.optimizer.lr * self.factor(number)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+        noise = None
+        if self.recipe.model.noise:
+            noise = stream(self.recipe.seed, Purpose.NOISE, *place, self.fabric.global_rank, device=self.fabric.device)
+        outputs = self.network(_Handed(batch, noise))
         if batch.y is None:
             raise TypeError("a training batch has no targets")
         sums, terms = (part.reshape(-1) for part in self.loss(outputs, batch.y.to(outputs.device)))  # (1,) or (k,)
@@ -381,16 +370,6 @@ class Learner:
                 "Lower optimizer.lr or model.noise, or use trainer.precision=32"
             ) from None
 
-    def _noise(self, place: tuple[int, int]) -> torch.Generator | None:
-        if not self.recipe.model.noise:
-            return None
-        return stream(self.recipe.seed, Purpose.NOISE, *place, self.fabric.global_rank, device=self.fabric.device)
-
-    def _set_learning_rate(self, step: int) -> None:
-        self.learning_rate = self.recipe.optimizer.lr * self.factor(step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate
-
     def _over_all_devices(self, sums: Tensor, terms: Tensor, stop: bool) -> tuple[Tensor, Tensor, bool]:
         """The sums and numbers of all devices together, and whether any was asked to stop."""
         if self.fabric.world_size == 1:
@@ -399,21 +378,6 @@ class Learner:
         everywhere = cast(Tensor, self.fabric.all_reduce(mine, reduce_op="sum"))
         all_sums, all_terms = everywhere[: len(sums)], everywhere[len(sums) : -1]
         return all_sums.to(sums.dtype), all_terms, bool(everywhere[-1] > 0)
-
-
-def _load_weights(model: PointModel, groups: dict[str, State]) -> None:
-    try:
-        model.load_state_dict(groups.get("model", {}))
-    except RuntimeError:  # torch lists every weight
-        raise SpecError(
-            "the checkpoint holds the weights of another model than recipe.yaml describes; expected the same. Undo the "
-            "change of model, or start another run in another folder"
-        ) from None
-
-
-def _moving_average(model: PointModel, decay: float) -> AveragedModel:
-    """w̄ ← decay · w̄ + (1 − decay) · w, beginning with the weights after the first step."""
-    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
 
 
 class StopRequest:

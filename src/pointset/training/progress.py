@@ -199,11 +199,9 @@ class Session:
         return max(round(left - since), 1) if left else 0
 
 
-class Piece(NamedTuple):
-    """A piece of a line: its forms from the longest to the shortest, which may be empty."""
-
-    name: str
-    forms: tuple[str, ...]
+Pieces = dict[
+    str, tuple[str, ...]
+]  # of a line, by name: the forms of each, from the longest to the shortest, maybe empty
 
 
 class Line:
@@ -213,14 +211,14 @@ class Line:
         self._width = 0
         self._steps = 0
 
-    def fitted(self, pieces: Sequence[Piece], width: int) -> dict[str, str]:
-        """The pieces by name in the longest forms that fit into ``width`` columns together, without the empty ones."""
+    def fitted(self, pieces: Pieces, width: int) -> dict[str, str]:
+        """The pieces in the longest forms that fit into ``width`` columns together, without the empty ones."""
         if width > self._width:
             self._steps = 0
         self._width = width
         while True:
             done = _SHORTENED[: self._steps]
-            texts = {piece.name: piece.forms[min(done.count(piece.name), len(piece.forms) - 1)] for piece in pieces}
+            texts = {name: forms[min(done.count(name), len(forms) - 1)] for name, forms in pieces.items()}
             texts = {name: text for name, text in texts.items() if text}
             if sum(len(text) + _GAP for text in texts.values()) - _GAP <= width or len(done) == len(_SHORTENED):
                 return texts
@@ -235,49 +233,37 @@ def title(plan: Plan) -> str:
     return visible(f"training {plan.name}: {epochs}, {plan.parameters:,} parameters{chosen}{resumed}")
 
 
-def line_pieces(session: Session, epoch: int, row: EpochRow | None, when: Piece, *batch: str) -> list[Piece]:
-    """A line about a run: epoch, batch (its forms, if any), loss, the scores of ``row``, speed, time."""
-    epochs = session.plan.epochs
+def line_pieces(
+    session: Session, epoch: int, row: EpochRow | None, when: tuple[str, ...], batch: tuple[str, ...] = ("",)
+) -> Pieces:
+    """``epoch 12/300  batch 3/79  loss 0.2513  val MAE 0.2340  best 0.2200 (epoch 10)  4,532 graphs/s  3:12 left``.
+
+    The scores are those of ``row``; what is not known is left out.
+    """
+    epochs, metric, loss, speed = session.plan.epochs, session.plan.metric, session.loss, session.speed
     number = f"{epoch:>{len(str(epochs))}}/{epochs}"
-    return [
-        Piece("epoch", (f"epoch {number}", number.strip())),
-        Piece("batch", batch or ("",)),
-        Piece("loss", ("",) if session.loss is None else (f"loss {log_number(session.loss)}", "")),
-        *score_pieces(row, session.plan),
-        speed_piece(session.speed),
-        when,
-    ]
-
-
-def score_pieces(row: EpochRow | None, plan: Plan) -> list[Piece]:
-    """``val MAE 0.2340``, ``best 0.2200 (epoch 10)``; those that there are."""
-    if row is None:
-        return []
-    pieces = []
-    if plan.metric in row.val:
-        value = log_number(row.val[plan.metric])
-        pieces.append(Piece("val", (f"val {metric_label(plan.metric)} {value}", f"val {value}", "")))
-    if not math.isnan(row.best_value):
+    pieces = {"epoch": (f"epoch {number}", number.strip()), "batch": batch}
+    if loss is not None:
+        pieces["loss"] = (f"loss {log_number(loss)}", "")
+    if row is not None and metric in row.val:
+        value = log_number(row.val[metric])
+        pieces["val"] = (f"val {metric_label(metric)} {value}", f"val {value}", "")
+    if row is not None and not math.isnan(row.best_value):
         best = f"best {log_number(row.best_value)}"
-        pieces.append(Piece("best", (f"{best} (epoch {row.best_epoch})", f"{best} ({row.best_epoch})", best, "")))
-    return pieces
+        pieces["best"] = (f"{best} (epoch {row.best_epoch})", f"{best} ({row.best_epoch})", best, "")
+    if speed is not None and math.isfinite(speed):
+        rate = f"{speed:,.0f}" if speed >= 10 else f"{speed:.1f}"
+        pieces["speed"] = (f"{rate} graphs/s", f"{rate}/s", "")
+    return pieces | {"left": when}
 
 
-def speed_piece(graphs_per_second: float | None) -> Piece:
-    """``4,532 graphs/s``."""
-    if graphs_per_second is None or not math.isfinite(graphs_per_second):
-        return Piece("speed", ("",))
-    speed = f"{graphs_per_second:,.0f}" if graphs_per_second >= 10 else f"{graphs_per_second:.1f}"
-    return Piece("speed", (f"{speed} graphs/s", f"{speed}/s", ""))
-
-
-def left_piece(session: Session, *, over: bool = False) -> Piece:
+def time_left(session: Session, *, over: bool = False) -> tuple[str, ...]:
     """``3:12 left``; ``in 12:40`` where nothing is left to do; empty where it is not known."""
     left = 0 if over else session.left
     if left is None:
-        return Piece("left", ("",))
+        return ("",)
     text = f"{clock(left)} left" if left else f"in {clock(session.elapsed)}"
-    return Piece("left", (text, short_clock(left or session.elapsed)))
+    return text, short_clock(left or session.elapsed)
 
 
 class Bar(Watcher):
@@ -322,7 +308,7 @@ class Bar(Watcher):
         epochs = session.plan.epochs
         if row.epoch < epochs and row.epoch * _MARKS // epochs > (row.epoch - 1) * _MARKS // epochs:
             # the time since the start, since the time left will be wrong soon
-            after = Piece("left", (f"after {clock(session.elapsed)}", short_clock(session.elapsed)))
+            after = f"after {clock(session.elapsed)}", short_clock(session.elapsed)
             pieces = line_pieces(session, row.epoch, row, after)
             live.console.print(_styled(self._mark_line.fitted(pieces, live.console.width)), soft_wrap=True)
 
@@ -349,8 +335,8 @@ class Bar(Watcher):
         width = next(bar for least, bar in reversed(_BAR_WIDTHS.items()) if options.max_width >= least)
         batch = f"{session.done:>{len(str(session.plan.batches))}}/{session.plan.batches}"
         where = f"{'validating' if session.validating else f'batch {batch}':<10}"
-        forms = () if self._over else (where, batch, "")
-        pieces = line_pieces(session, session.number, session.row, left_piece(session, over=self._over), *forms)
+        forms = ("",) if self._over else (where, batch, "")
+        pieces = line_pieces(session, session.number, session.row, time_left(session, over=self._over), forms)
         texts = self._line.fitted(pieces, options.max_width - width - _GAP)
         grid = Table.grid(padding=(0, _GAP))
         for column_width in (None, width, None):
@@ -387,7 +373,7 @@ class Plain(Watcher):
         session.batch(batch, graphs, loss)
         if session.latest - self._written >= _BATCH_SECONDS:
             where = f"batch {batch}/{session.plan.batches}"
-            self._write_pieces(line_pieces(session, epoch, None, left_piece(session), where))
+            self._write_pieces(line_pieces(session, epoch, None, time_left(session), (where,)))
 
     def epoch(self, row: EpochRow) -> None:
         session = self._session
@@ -396,7 +382,7 @@ class Plain(Watcher):
         session.epoch(row)
         last = row.epoch >= session.plan.epochs
         if last or self._shown is None or self._clock() - self._written >= _EPOCH_SECONDS:
-            self._write_pieces(line_pieces(session, row.epoch, row, left_piece(session)))
+            self._write_pieces(line_pieces(session, row.epoch, row, time_left(session)))
             self._shown = row
 
     def say(self, message: str) -> None:
@@ -406,10 +392,10 @@ class Plain(Watcher):
         session, self._session = self._session, None
         if session is not None and session.row is not None and session.row is not self._shown:
             # stopped before its end: where it stood
-            self._write_pieces(line_pieces(session, session.row.epoch, session.row, left_piece(session, over=True)))
+            self._write_pieces(line_pieces(session, session.row.epoch, session.row, time_left(session, over=True)))
 
-    def _write_pieces(self, pieces: Sequence[Piece]) -> None:
-        self._write((" " * _GAP).join(piece.forms[0] for piece in pieces if piece.forms[0]))
+    def _write_pieces(self, pieces: Pieces) -> None:
+        self._write((" " * _GAP).join(forms[0] for forms in pieces.values() if forms[0]))
 
     def _write(self, text: str) -> None:
         self._written = self._clock()

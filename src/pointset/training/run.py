@@ -15,8 +15,8 @@ import signal
 import socket
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -120,7 +120,7 @@ def train(
         check_same_recipe(folder, chosen)
         if folder.is_finished:
             return read_result(folder.result)
-    with _claimed(folder, resume):
+    with folder.claim(resume=resume) if is_first_process() else nullcontext():
         if data is None:
             data = load_data(chosen, request.data_dir, progress={"bar": True, "auto": None}.get(watch, False))
         model = _checked_model(request, data)
@@ -141,16 +141,6 @@ def _check_request(request: _Request, data: TrainingData | None) -> None:
         raise SpecError(f"got devices={devices!r}; expected a whole number, at least 1")
     if devices > 1 and (request.watcher is not None or data is not None):
         raise SpecError(f"got a watcher or data with devices={devices}, which are other processes; use devices=1")
-
-
-@contextmanager
-def _claimed(folder: RunFolder, resume: bool) -> Iterator[None]:
-    """The folder is held by the first of all processes."""
-    if not is_first_process():
-        yield
-        return
-    with folder.claim(resume=resume):
-        yield
 
 
 def _checked_model(request: _Request, data: TrainingData) -> PointModel:
@@ -306,7 +296,13 @@ def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> Non
     before = source.get("sha256") if recipe.dataset.file is not None and isinstance(source, dict) else None
     if before and before != list(dataset.provenance.sha256):
         raise SpecError(f"the data {recipe.dataset.file} changed after the run had started; expected the same. {_UNDO}")
-    if folder.split.exists() and not _is_same_split(folder, dataset):
+    if not folder.split.exists():
+        return
+    try:
+        split = split_from_file(folder.split, len(dataset))
+    except PointsetError as error:
+        raise SpecError(f"the run's split does not fit the data: {error}. {_UNDO}") from None
+    if not all(np.array_equal(split.get(part, ()), dataset.split.get(part, ())) for part in {*split, *dataset.split}):
         raise SpecError(f"the data is split differently from {folder.split}; expected the same split. {_UNDO}")
 
 
@@ -314,15 +310,6 @@ def _recipe_digest(recipe: Recipe) -> str:
     """SHA-256 over all settings but the name, which may be another when a run is resumed."""
     settings = {key: value for key, value in recipe.as_dict().items() if key != "name"}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _is_same_split(folder: RunFolder, dataset: Dataset) -> bool:
-    try:
-        before = split_from_file(folder.split, len(dataset))
-    except PointsetError as error:
-        raise SpecError(f"the run's split does not fit the data: {error}. {_UNDO}") from None
-    parts = {*before, *dataset.split}
-    return all(np.array_equal(before.get(part, ()), dataset.split.get(part, ())) for part in parts)
 
 
 # --- several processes on this machine: what torchrun does, without its command
@@ -333,16 +320,22 @@ def _train_in_processes(request: _Request) -> dict[str, Any]:
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
     messages = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start: Any = spawn  # torch has no types for it
+    # Ctrl-C reaches every process: those that train stop cleanly, and this one waits for them
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with _interrupts_left_to_the_others():
-            start: Any = spawn  # torch has no types for it
-            start(_process, args=(request, _free_port(), messages), nprocs=request.devices)
+        start(_process, args=(request, port, messages), nprocs=request.devices)
     except (ProcessExitedException, ProcessRaisedException) as error:
         if messages.empty():
             last = str(error).strip().splitlines()[-1]
             raise PointsetError(f"a training process ended: {last}. Resume the run with --resume") from error
         kind, message = messages.get()
         raise (TrainingStopped if kind == "stopped" else PointsetError)(message) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
     return read_json(request.folder.result)
 
 
@@ -369,23 +362,6 @@ def _process(rank: int, request: _Request, port: int, messages: Any) -> None:
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-@contextmanager
-def _interrupts_left_to_the_others() -> Iterator[None]:
-    """Ctrl-C reaches every process: those that train stop cleanly, and this one waits for them."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 # --- several runs of one recipe: other seeds, or the folds of a cross-validation, and their mean ± deviation
