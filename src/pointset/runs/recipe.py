@@ -8,6 +8,7 @@ the command line lists recipes at once.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import cache
