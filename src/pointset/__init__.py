@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pointset.lazy import on_first_use
 from pointset.machine import VERSION
@@ -38,43 +37,8 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.specs import Categories as Categories
     from pointset.specs import Reals as Reals
     from pointset.training.run import train as train
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)
+    __all__ += ["__version__"]
 
 __version__ = VERSION
-
-_HOME = {
-    "to_points": "pointset.points.convert",
-    "to_points_many": "pointset.points.convert",
-    "PointSet": "pointset.points.point_set",
-    "PointSets": "pointset.points.point_set",
-    "PointStore": "pointset.points.store",
-    "GraphArrays": "pointset.points.graphs",
-    "to_graph": "pointset.points.inverse",
-    "align": "pointset.points.same_graph",
-    "is_same_graph": "pointset.points.same_graph",
-    "ToPoints": "pointset.points.transforms",
-    "AddEncoding": "pointset.points.transforms",
-    "collate": "pointset.encoders.batch",
-    "PointBatch": "pointset.encoders.batch",
-    "PointLoader": "pointset.encoders.loader",
-    "PointModel": "pointset.encoders.model",
-    "Categories": "pointset.specs",
-    "Reals": "pointset.specs",
-    "load": "pointset.prediction.predictor",
-    "read_recipe": "pointset.runs.recipe_files",
-    "train": "pointset.training.run",
-}
-_MODULES = ("datasets", "encodings", "errors", "testing")
-__all__ = [*_HOME, *_MODULES, "__version__"]
-
-
-if not TYPE_CHECKING:  # a type checker should notice a name that is not there
-    _find = on_first_use(__name__, _HOME)
-
-    def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return importlib.import_module(f"pointset.{name}")
-        return _find(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

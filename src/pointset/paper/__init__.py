@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pointset.lazy import on_first_use
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded on first use: most of it needs torch
     from pointset.paper.comparison import Comparison as Comparison
     from pointset.paper.comparison import compare as compare
     from pointset.paper.comparison import matched as matched
@@ -33,26 +33,5 @@ if TYPE_CHECKING:
     from pointset.paper.refinement import same_when_marked as same_when_marked
     from pointset.paper.trained_counting import count_fresh as count_fresh
     from pointset.paper.trained_distances import measure_distances as measure_distances
-
-_HOME = {
-    name: f"pointset.paper.{module}"
-    for module, names in {
-        "comparison": ("Comparison", "compare", "matched"),
-        "cost": ("Cost", "Growth", "growth", "measure_cost"),
-        "families": ("FAMILIES",),
-        "point_refinement": ("refine_points",),
-        "refinement": ("Refinement", "refine_nodes", "refine_pairs", "refine_tuples", "same_when_marked"),
-        "trained_counting": ("count_fresh",),
-        "trained_distances": ("measure_distances",),
-    }.items()
-    for name in names
-}
-__all__ = list(_HOME)
-
-
-if not TYPE_CHECKING:  # loaded on first use: most of it needs torch
-    __getattr__ = on_first_use(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

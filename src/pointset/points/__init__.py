@@ -19,8 +19,10 @@ from pointset.points.point_set import PointSet, PointSets
 from pointset.points.same_graph import SameGraph, align, is_same_graph
 from pointset.points.store import PointStore
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # PyG takes 3 s to import, and only the transforms need it
     from pointset.points.transforms import AddEncoding, ToPoints
+else:
+    __getattr__, __dir__, _ = on_first_use(__name__)
 
 __all__ = [
     "MATRICES",
@@ -46,6 +48,3 @@ __all__ = [
     "to_points_many",
     "write_points",
 ]
-
-if not TYPE_CHECKING:  # PyG takes 3 s to import, and only the transforms need it
-    __getattr__ = on_first_use(__name__, dict.fromkeys(("AddEncoding", "ToPoints"), "pointset.points.transforms"))

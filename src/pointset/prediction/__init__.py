@@ -13,16 +13,5 @@ if TYPE_CHECKING:
     from pointset.prediction.predictor import load as load
     from pointset.prediction.tables import PredictionOptions as PredictionOptions
     from pointset.prediction.tables import TablePrediction as TablePrediction
-
-_HOME = {
-    "load": "pointset.prediction.predictor",
-    "Predictor": "pointset.prediction.predictor",
-    "evaluate": "pointset.prediction.evaluation",
-    "PredictionOptions": "pointset.prediction.tables",
-    "TablePrediction": "pointset.prediction.tables",
-    "ResumableOutput": "pointset.prediction.journal",
-}
-__all__ = ["PredictionOptions", "Predictor", "ResumableOutput", "TablePrediction", "evaluate", "load"]
-
-if not TYPE_CHECKING:
-    __getattr__ = on_first_use(__name__, _HOME)
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pointset.lazy import on_first_use
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded on first use: the command line imports this package before it knows what it will draw
     from pointset.reports.comparison_pictures import draw_comparison as draw_comparison
     from pointset.reports.comparison_pictures import draw_costs as draw_costs
     from pointset.reports.layout import Legend as Legend
@@ -29,21 +29,5 @@ if TYPE_CHECKING:
     from pointset.reports.tuning import draw_history as draw_history
     from pointset.reports.tuning import draw_importance as draw_importance
     from pointset.reports.tuning import write_tuning_report as write_tuning_report
-
-_NAMES = {
-    "comparison_pictures": ("draw_comparison", "draw_costs"),
-    "layout": ("Legend", "Portrait"),
-    "pages": ("write_comparison", "write_report"),
-    "pictures": ("draw_brec", "draw_counting", "draw_distances", "draw_gallery", "draw_points", "draw_theorems"),
-    "tuning": ("draw_history", "draw_importance", "write_tuning_report"),
-}
-_HOME = {name: f"pointset.reports.{module}" for module, names in _NAMES.items() for name in names}
-__all__ = list(_HOME)
-
-
-if not TYPE_CHECKING:  # loaded on first use: the command line imports this package before it knows what it will draw
-    __getattr__ = on_first_use(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -22,20 +22,5 @@ if TYPE_CHECKING:
     from pointset.runs.result import EpochRow as EpochRow
     from pointset.runs.result import RunResult as RunResult
     from pointset.runs.result import read_result as read_result
-
-_HOME = {
-    "Recipe": "pointset.runs.recipe",
-    "read_recipe": "pointset.runs.recipe_files",
-    "recipe_names": "pointset.runs.recipe_files",
-    "RunFolder": "pointset.runs.folder",
-    "RunResult": "pointset.runs.result",
-    "EpochRow": "pointset.runs.result",
-    "read_result": "pointset.runs.result",
-    "RunRecord": "pointset.runs.records",
-    "read_run": "pointset.runs.records",
-    "run_folders": "pointset.runs.records",
-}
-__all__ = list(_HOME)
-
-if not TYPE_CHECKING:
-    __getattr__ = on_first_use(__name__, _HOME)
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -23,26 +23,5 @@ if TYPE_CHECKING:
     from pointset.training.run import train_many as train_many
     from pointset.training.scoring import Scores as Scores
     from pointset.training.scoring import score as score
-
-_HOME = {
-    "train": "pointset.training.run",
-    "train_many": "pointset.training.run",
-    "repeats_of": "pointset.training.run",
-    "TrainingData": "pointset.training.data",
-    "load_data": "pointset.training.data",
-    "build_model": "pointset.training.data",
-    "Watcher": "pointset.training.progress",
-    "Plan": "pointset.training.progress",
-    "score": "pointset.training.scoring",
-    "Scores": "pointset.training.scoring",
-    "SOAP": "pointset.training.optim",
-    "make_optimizer": "pointset.training.optim",
-    "learning_rate_factor": "pointset.training.optim",
-    "Bundle": "pointset.training.bundle",
-    "read_bundle": "pointset.training.bundle",
-    "write_bundle": "pointset.training.bundle",
-}
-__all__ = list(_HOME)
-
-if not TYPE_CHECKING:
-    __getattr__ = on_first_use(__name__, _HOME)
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -17,14 +17,5 @@ if TYPE_CHECKING:
     from pointset.tuning.result import TrialRecord as TrialRecord
     from pointset.tuning.result import TuningResult as TuningResult
     from pointset.tuning.search import tune as tune
-
-_HOME = {
-    "tune": "pointset.tuning.search",
-    "TrialRecord": "pointset.tuning.result",
-    "TuningResult": "pointset.tuning.result",
-    "Range": "pointset.tuning.ranges",
-}
-__all__ = ["Range", "TrialRecord", "TuningResult", "tune"]
-
-if not TYPE_CHECKING:
-    __getattr__ = on_first_use(__name__, _HOME)
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

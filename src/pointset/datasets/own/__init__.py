@@ -6,24 +6,12 @@ from typing import TYPE_CHECKING
 
 from pointset.lazy import on_first_use
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded on first use: reading rows does not wait for torch
     from pointset.datasets.own.columns import holds_molecules as holds_molecules
     from pointset.datasets.own.graphs import graph_files as graph_files
     from pointset.datasets.own.molecules import smiles_csv as smiles_csv
     from pointset.datasets.own.rejected import Rejected as Rejected
     from pointset.datasets.own.rejected import TooManyRejectedError as TooManyRejectedError
     from pointset.datasets.own.rejected import write_rejected as write_rejected
-
-_HOME = {
-    "smiles_csv": "pointset.datasets.own.molecules",
-    "graph_files": "pointset.datasets.own.graphs",
-    "holds_molecules": "pointset.datasets.own.columns",
-    "Rejected": "pointset.datasets.own.rejected",
-    "TooManyRejectedError": "pointset.datasets.own.rejected",
-    "write_rejected": "pointset.datasets.own.rejected",
-}
-__all__ = list(_HOME)
-
-
-if not TYPE_CHECKING:  # loaded on first use: reading rows does not wait for torch
-    __getattr__ = on_first_use(__name__, _HOME)
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)

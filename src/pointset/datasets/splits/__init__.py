@@ -18,8 +18,7 @@ from pointset.lazy import on_first_use
 if TYPE_CHECKING:  # these need torch, which takes seconds to import: loaded on first use
     from pointset.datasets.splits.leaks import LeakReport, find_leaks
 else:
-    _HOME = dict.fromkeys(("LeakReport", "find_leaks"), "pointset.datasets.splits.leaks")
-    __getattr__ = on_first_use(__name__, _HOME)
+    __getattr__, __dir__, _ = on_first_use(__name__)
 
 __all__ = [
     "PARTS",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pointset.lazy import on_first_use
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded on first use: a plan needs torch, a result does not
     from pointset.paper.tables.formats import read_table as read_table
     from pointset.paper.tables.formats import write_table as write_table
     from pointset.paper.tables.plan import plan_table as plan_table
@@ -14,18 +14,5 @@ if TYPE_CHECKING:
     from pointset.paper.tables.spec import TableSpec as TableSpec
     from pointset.paper.tables.spec import table_named as table_named
     from pointset.paper.tables.spec import table_names as table_names
-
-_HOME = {
-    "read_table": "pointset.paper.tables.formats",
-    "write_table": "pointset.paper.tables.formats",
-    "plan_table": "pointset.paper.tables.plan",
-    "TableResult": "pointset.paper.tables.result",
-    "TableSpec": "pointset.paper.tables.spec",
-    "table_named": "pointset.paper.tables.spec",
-    "table_names": "pointset.paper.tables.spec",
-}
-__all__ = list(_HOME)
-
-
-if not TYPE_CHECKING:  # loaded on first use: a plan needs torch, a result does not
-    __getattr__ = on_first_use(__name__, _HOME)
+else:
+    __getattr__, __dir__, __all__ = on_first_use(__name__)
