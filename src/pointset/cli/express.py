@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +38,8 @@ EXAMPLES = """
   pointset express counting runs/one   [dim]what a model counts, on new graphs[/dim]
   pointset express distances runs/one  [dim]which distances its attention knows[/dim]
 """
+# how to measure, to print and to draw; loaded with torch
+_Parts = tuple[Callable[..., dict[str, Any]], Callable[[Mapping[str, Any]], None], Callable[[Any, Path], None]]
 app = typer.Typer(cls=Commands, rich_markup_mode="rich", no_args_is_help=True, epilog=EXAMPLES)
 
 
@@ -290,25 +292,27 @@ def counting(
     picture: PictureOption = None,
 ) -> None:
     """Test which substructures a trained model counts, at each node of graphs that it has not seen."""
-    _test_model("counting", run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
+    _test_model(_counting_parts, run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
 
 
-def _test_model(what: str, run: Path, json_file: Path | None, picture: Path | None, **options: Any) -> None:
+def _counting_parts() -> _Parts:
+    from pointset.paper.trained_counting import count_fresh
+    from pointset.reports.pictures import draw_counting
+
+    return count_fresh, _print_counting, draw_counting
+
+
+def _test_model(
+    parts: Callable[[], _Parts], run: Path, json_file: Path | None, picture: Path | None, **options: Any
+) -> None:
     """What ``counting`` and ``distances`` do: measure, print, write."""
     with reported_errors():
         check_outputs(json_file, picture)
         load_torch()
-        from pointset.paper.trained_counting import count_fresh
-        from pointset.paper.trained_distances import measure_distances
-        from pointset.reports.pictures import draw_counting, draw_distances
-
-        if what == "counting":
-            found = count_fresh(run, **options)
-            _print_counting(found)
-        else:
-            found = measure_distances(run, **options)
-            _print_distances(found)
-        write_outputs(found, json_file, picture, draw_counting if what == "counting" else draw_distances)
+        measure, show, draw = parts()
+        found = measure(run, **options)
+        show(found)
+        write_outputs(found, json_file, picture, draw)
 
 
 def _print_counting(found: Mapping[str, Any]) -> None:
@@ -406,7 +410,14 @@ def distances(
     picture: PictureOption = None,
 ) -> None:
     """Test which distances between nodes can be read off a trained model, layer by layer, beside fresh weights."""
-    _test_model("distances", run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
+    _test_model(_distances_parts, run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
+
+
+def _distances_parts() -> _Parts:
+    from pointset.paper.trained_distances import measure_distances
+    from pointset.reports.pictures import draw_distances
+
+    return measure_distances, _print_distances, draw_distances
 
 
 def _print_distances(found: Mapping[str, Any]) -> None:
