@@ -25,6 +25,7 @@ from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
 from pointset.points.inputs import read_graph
 from pointset.points.point_set import PointSet, PointSets
 from pointset.prediction.features import Needs, molecule_graph, unread_error
+from pointset.specs import check_whole_numbers
 
 _BATCH_BYTES = 256 * 2**20  # of a batch's activations; beyond, a larger batch is not faster
 
@@ -43,17 +44,13 @@ class ModelOutput(NamedTuple):
 
 
 class Engine:
-    """Runs a model on chunks of items.
+    """Runs a model from a preset on chunks of items, at most ``batch_size`` graphs together.
 
-    Args:
-        model: from a preset.
-        weighted_edges: the column of edge features that becomes the edge weights.
-        batch_size: most graphs that are computed together.
+    ``weighted_edges`` is the column of edge features that becomes the edge weights.
     """
 
     def __init__(self, model: PointModel, weighted_edges: int | None, *, batch_size: int):
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise SpecError(f"got batch_size={batch_size!r}; expected a whole number, at least 1")
+        check_whole_numbers(batch_size=batch_size)
         self.needs = Needs.of(model, weighted_edges)
         self.dim = model.settings.dim if model.settings else 0
         self.batch_size = batch_size
@@ -65,21 +62,21 @@ class Engine:
         Raises:
             MissingExtraError: a package is missing that all items need.
         """
-        prepared = [_or_error(self._prepare, item) for item in items]
+        prepared = [or_error(self.prepare, item) for item in items]
         outcomes: list[Any] = list(prepared)
-        runs: list[tuple[type, Any]] = [(Graph, self._run_graphs), (PointSet, self._run_points)]
-        for kind, run in runs:
+        for kind, run in ((Graph, self._run_graphs), (PointSet, self._run_points)):
             places = [place for place, item in enumerate(prepared) if isinstance(item, kind)]
             results = _each_or_error(partial(run, output), [prepared[place] for place in places])
             for place, outcome in zip(places, results, strict=True):
                 outcomes[place] = outcome
         return outcomes
 
-    def _prepare(self, item: Any) -> Graph | PointSet | PointsetError:
+    def prepare(self, item: Any) -> Graph | PointSet:
+        """An item with the features that the model takes; raises the error that says why not."""
         if isinstance(item, (Unreadable, MoleculeError)):
-            return unread_error(item)
+            raise unread_error(item)
         if isinstance(item, PointsetError):
-            return item
+            raise item
         if isinstance(item, PointSet):
             check_forward_fits(item.num_nodes, self.dim)
             return self.needs.fit_points(item)
@@ -91,9 +88,8 @@ class Engine:
         return self.needs.fit(item)
 
     def _run_graphs(self, output: ModelOutput, graphs: list[Graph]) -> list[Outcome]:
-        points = to_points_many(
-            _flat(graphs), matrix=self.needs.matrix, workers=torch.get_num_threads(), progress=False
-        )
+        workers = torch.get_num_threads()
+        points = to_points_many(_flat(graphs), matrix=self.needs.matrix, workers=workers, progress=False)
         return self._run_points(output, points)
 
     def _run_points(self, output: ModelOutput, points: Sequence[PointSet]) -> list[Outcome]:
@@ -102,15 +98,18 @@ class Engine:
         else:
             num_nodes, ranks = np.array([one.num_nodes for one in points]), np.array([one.rank for one in points])
         batches = batches_of(num_nodes, ranks, batch_size=self.batch_size, dim=self.dim)
-        loader = PointLoader(
-            points, batch_sampler=batches, dtype=self.needs.dtype, generator=torch.Generator()
-        )  # a generator of its own: a DataLoader draws a number from the global one
+        own = torch.Generator()  # a DataLoader draws a number, by default from the global one
+        loader = PointLoader(points, batch_sampler=batches, dtype=self.needs.dtype, generator=own)
         outcomes: list[Any] = [None] * len(points)
         for batch, graphs in zip(loader, batches, strict=True):
             rows = output.rows(batch)
             counts = batch.num_nodes.tolist() if output.of_nodes else [1] * len(graphs)
             for graph, part in zip(graphs, torch.split(rows, counts), strict=True):
-                outcomes[graph] = _checked(part if output.of_nodes else part[0])
+                outcomes[graph] = part if output.of_nodes else part[0]
+                if not bool(torch.isfinite(part).all()):
+                    outcomes[graph] = SpecError(
+                        "the model's output is not a finite number; the graph is far from what it was trained on"
+                    )
         return outcomes
 
 
@@ -132,19 +131,9 @@ def batches_of(num_nodes: Integers, ranks: Integers, *, batch_size: int, dim: in
 
 
 def check_forward_fits(num_nodes: int, dim: int) -> None:
-    """Refuse a graph whose pairs of points would not fit into memory, before it is decomposed.
-
-    Raises:
-        MemoryForecastError: it would not.
-    """
+    """Refuse a graph whose pairs of points would not fit into memory, before it is decomposed."""
     needed = training_bytes(num_nodes, num_nodes, dim=dim, layers=1)
     check_fits(needed, f"a graph of {num_nodes:,} nodes needs", "Predict it on a machine with more memory")
-
-
-def _checked(rows: Tensor) -> Outcome:
-    if bool(torch.isfinite(rows).all()):
-        return rows
-    return SpecError("the model's output is not a finite number; the graph is far from what it was trained on")
 
 
 def _flat(graphs: list[Graph]) -> GraphArrays:
@@ -167,7 +156,8 @@ def _flat(graphs: list[Graph]) -> GraphArrays:
     )
 
 
-def _or_error(function: Callable[[Item], Result], item: Item) -> Result | PointsetError:
+def or_error(function: Callable[[Item], Result], item: Item) -> Result | PointsetError:
+    """``function(item)``, or the error that it raises; a missing package is the error of all items."""
     try:
         return function(item)
     except MissingExtraError:
@@ -190,15 +180,11 @@ def _each_or_error(
     except PointsetError as raised:
         error = type(raised)(str(raised).removeprefix("graph 0: "))
     except (MemoryError, RuntimeError) as raised:
-        if not _is_out_of_memory(raised):
+        # PyTorch raises a RuntimeError where the system gives it no memory.
+        if not (isinstance(raised, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in str(raised)):
             raise
         error = MemoryForecastError("this machine does not have enough memory for it; use a larger one")
     if len(items) == 1:
         return [error]
     half = len(items) // 2
     return [*_each_or_error(function, items[:half]), *_each_or_error(function, items[half:])]
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """PyTorch raises a RuntimeError where the system gives it no memory."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in str(error)

@@ -42,9 +42,8 @@ class Needs(NamedTuple):
     def fit(self, graph: Graph) -> Graph:
         """The graph with exactly the features that the model takes.
 
-        Raises:
-            GraphError: it has no nodes.
-            SpecError: features are missing, of another width, out of range or not finite.
+        Raises GraphError where it has no nodes, SpecError where features are missing, of another width, out of range or
+        not finite.
         """
         features, edges = graph.features, graph.edges.shape[1]
         weights = graph.weights

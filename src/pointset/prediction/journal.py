@@ -149,11 +149,7 @@ def _check_output(output: Path, overwrite: bool) -> None:
 
 
 def _open_locked(path: Path, output: Path) -> BufferedRandom:
-    """The file, open for reading and writing, created if needed; nobody else can lock it until it is closed.
-
-    Raises:
-        PointsetError: another process holds the lock.
-    """
+    """The file, open for reading and writing, created if needed; nobody else can lock it until it is closed."""
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:

@@ -19,11 +19,11 @@ from pointset.encoders.batch import PointBatch
 from pointset.encoders.layers import Level as LevelName
 from pointset.encoders.layers import pooled
 from pointset.encoders.model import PointModel
-from pointset.errors import GraphError, MissingExtraError, PointsetError, SpecError
+from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import ACCEPTED
 from pointset.points.point_set import PointSet
-from pointset.prediction.engine import Engine, ModelOutput, Outcome
+from pointset.prediction.engine import Engine, ModelOutput, Outcome, or_error
 from pointset.prediction.features import uses_positions
 from pointset.prediction.sources import in_chunks, threads_beside, with_molecules, workers_for
 from pointset.progress import progress_bar
@@ -140,12 +140,7 @@ class Predictor:
     ) -> Any:
         """Representations before the last linear map: (G, d), or at level ``"node"`` a list with (n, d) for each graph.
 
-        Args:
-            items: as for :meth:`predict`.
-            level: ``"graph"`` or ``"node"``; by default that of the model.
-            batch_size: as for :meth:`predict`.
-            progress: as for :meth:`predict`.
-            on_error: as for :meth:`predict`.
+        ``level`` is ``"graph"`` or ``"node"``, by default that of the model; the others are as for :meth:`predict`.
         """
         return self._run(items, self.representations(level), batch_size, progress, on_error)
 
@@ -224,12 +219,7 @@ class Predictor:
         return torch.stack(results) if results else torch.empty(0, output.width, dtype=output.dtype)
 
     def _read(self, smiles: str) -> Any:
-        try:
-            return self.molecule_reader()(smiles)
-        except MissingExtraError:
-            raise
-        except PointsetError as error:
-            return error
+        return or_error(lambda text: self.molecule_reader()(text), smiles)
 
 
 def _row(outcome: Outcome, position: int, on_error: OnError, output: ModelOutput) -> Tensor:
@@ -242,11 +232,7 @@ def _row(outcome: Outcome, position: int, on_error: OnError, output: ModelOutput
 
 
 def _as_items(items: Any) -> Iterable[Any]:
-    """The items; one alone stands for a list of one, and a PyG batch for its graphs.
-
-    Raises:
-        GraphError: neither an item nor several.
-    """
+    """The items; one alone stands for a list of one, and a PyG batch for its graphs."""
     if _is_pyg(items) and hasattr(items, "to_data_list"):  # a Batch
         several: list[Any] = items.to_data_list()
         return several

@@ -81,11 +81,7 @@ class InputRow(NamedTuple):
 
 
 class Source(ABC):
-    """Rows in a fixed order.
-
-    Args:
-        path: the file or folder that they are read from, if any.
-    """
+    """Rows in a fixed order, read from a file or folder ``path``, if any."""
 
     unit = "graph"  # what is counted; of tables "row"
     has_smiles = False  # whether its items are SMILES
@@ -133,11 +129,6 @@ class TableSource(Source):
         path: the file.
         smiles: the column of SMILES, by name or number; by default recognised by its name.
         header: whether the first line names the columns.
-
-    Raises:
-        MissingDataError: there is no such file.
-        FileFormatError: it is not a table of text.
-        SpecError: there is no such column.
     """
 
     unit = "row"
@@ -206,16 +197,7 @@ class GraphFileSource(Source):
 
 
 class DatasetSource(Source):
-    """The graphs of a dataset, or of one part of its split.
-
-    Args:
-        dataset: the dataset.
-        part: ``"train"``, ``"val"`` or ``"test"``; by default all graphs.
-        needs: what the model takes of a graph; the dataset's features must be of the same kind.
-
-    Raises:
-        SpecError: there is no such part, or the features are of another kind.
-    """
+    """The graphs of a dataset, or of one part of its split; its features must be of the kind that the model needs."""
 
     def __init__(self, dataset: Dataset, part: str | None, needs: Needs):
         super().__init__()
@@ -330,10 +312,7 @@ def with_molecules(
 def read_ahead(
     chunks: Iterable[tuple[Label, Sequence[str]]], read: ReadMolecule, workers: int
 ) -> Iterator[tuple[Label, Read]]:
-    """For each (label, SMILES) the label and what was read.
-
-    One pool serves all chunks. A process that dies over a molecule costs that molecule, not the others.
-    """
+    """For each (label, SMILES) the label and what was read; a process that dies costs one molecule, not the others."""
     if workers == 0:
         yield from ((label, read_chunk(read, smiles)) for label, smiles in chunks)
         return
@@ -355,15 +334,15 @@ class _Pool:
 
     def __init__(self, read: ReadMolecule, workers: int):
         self._read, self._workers = partial(read_chunk, read), workers
-        self._processes = self._started()
+        self._start()
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _start(self) -> None:
         # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
-        return ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=end_at_ctrl_c)
+        self._processes = ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=end_at_ctrl_c)
 
     def _restart(self) -> None:
         self._processes.shutdown(wait=False, cancel_futures=True)
-        self._processes = self._started()
+        self._start()
 
     def submit(self, smiles: Sequence[str]) -> Future[Read]:
         with main_left_alone():  # a process is started when the first SMILES come

@@ -221,10 +221,7 @@ class OutputColumns:
     def cells(self, row: InputRow, item: Any, outcome: Outcome) -> Iterator[list[str]]:
         """The output of a row: one line, or one for each node; one with only its status where nothing was computed.
 
-        Args:
-            row: of the input.
-            item: what it was read as.
-            outcome: what was computed.
+        ``item`` is what the row was read as, ``outcome`` what was computed.
         """
         atoms = [str(getattr(item, "smiles", ""))] * self.of_atoms
         if isinstance(outcome, PointsetError):

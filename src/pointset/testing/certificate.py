@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 import torch
 
 from pointset.datasets.molecules.parallel import read_chunk
-from pointset.datasets.molecules.parsing import Molecule, Unreadable
 from pointset.encoders.model import PointModel
 from pointset.errors import MissingDataError, MissingExtraError, PointsetError, SpecError
 from pointset.files import finite
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
 from pointset.points.matrices import matrix_named
-from pointset.prediction.engine import check_forward_fits
-from pointset.prediction.features import Needs, molecule_graph, unread_error
+from pointset.prediction.engine import Engine
+from pointset.prediction.features import Needs
 from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, InputRow, Source
 from pointset.prediction.tables import PredictionOptions, TablePrediction
@@ -233,11 +232,8 @@ def _input(
     own = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
     if not len(own.part("test")):
         raise SpecError(f"{own.card.name} has no graphs in its part 'test'; give other data to check on")
-    return DatasetSource(own.dataset, "test", _needs(predictor)), f"{own.card.name}, test"
-
-
-def _needs(predictor: Predictor) -> Needs:
-    return Needs.of(predictor.model, predictor.bundle.weighted_edges)
+    needs = Needs.of(predictor.model, predictor.bundle.weighted_edges)
+    return DatasetSource(own.dataset, "test", needs), f"{own.card.name}, test"
 
 
 def _drawn(
@@ -247,10 +243,11 @@ def _drawn(
     rows, available = _sample(track(source.rows(), "Reading", source.count(), show=progress), limit, seed)
     drawn = DrawnGraphs(data, available)
     read = predictor.molecule_reader() if source.has_smiles else None
+    engine = predictor.engine(_BATCH_SIZE)
     for row in rows:
         try:
             item = read_chunk(read, [row.item])[0] if read is not None and row.problem is None else row.item
-            graph = _prepared(predictor, row, item)
+            graph = _prepared(engine, row, item)
         except MissingExtraError:
             raise
         except PointsetError as error:
@@ -278,22 +275,12 @@ def _sample(rows: Iterable[InputRow], limit: int, seed: int) -> tuple[list[Input
     return [row for _, row in sorted(chosen, key=itemgetter(0))], count
 
 
-def _prepared(predictor: Predictor, row: InputRow, item: Any) -> Graph:
-    """The graph with the features that the model takes.
-
-    Raises:
-        PointsetError: there is none, or it does not fit the model.
-    """
+def _prepared(engine: Engine, row: InputRow, item: Any) -> Graph:
+    """The graph with the features that the model takes; raises PointsetError where it does not fit."""
     if row.problem is not None:
         raise SpecError(row.problem)
-    if isinstance(item, Unreadable):
-        raise unread_error(item)
-    graph = molecule_graph(item) if isinstance(item, Molecule) else item
-    graph = graph if isinstance(graph, Graph) else read_graph(graph)[0]
-    check_forward_fits(graph.num_nodes, predictor.model.readout.linear.in_features)
-    needs = _needs(predictor)
-    arrays = read_graph(needs.fit(graph))
-    matrix_named(needs.matrix).check(arrays)  # now, so that one graph with self-loops does not stop all others
+    arrays = read_graph(engine.prepare(item))
+    matrix_named(engine.needs.matrix).check(arrays)  # now, so that one with self-loops does not stop all others
     return arrays[0]
 
 

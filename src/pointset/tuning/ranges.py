@@ -14,7 +14,7 @@ from typing import Any
 from pointset.errors import SpecError
 from pointset.registry import is_baseline
 from pointset.runs.recipe import Recipe, check_ready, check_schedule, known_keys, shown, takes, unknown_key
-from pointset.runs.recipe_files import changed
+from pointset.runs.recipe_files import changed, flattened
 
 _GROUPS = ("model.", "optimizer.", "schedule.")
 _OTHERS = ("trainer.batch_size", "trainer.ema", "smooth_l1_beta")
@@ -26,21 +26,13 @@ _EXAMPLE = "such as model.dim=16:64, optimizer.lr=1e-4:3e-3:log or model.layers=
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from ``low`` to ``high``, both included; ``log``: small ones as often as large ones.
-
-    Args:
-        low: the smallest.
-        high: the largest.
-        log: on a logarithmic scale; not together with ``step``.
-        step: only low, low + step, …; by default 1 for whole numbers.
-        whole: only whole numbers.
-    """
+    """All numbers from ``low`` to ``high``, both included."""
 
     low: float
     high: float
-    log: bool = False
-    step: float | None = None
-    whole: bool = False
+    log: bool = False  # small ones as often as large ones; not together with ``step``
+    step: float | None = None  # only low, low + step, …; by default 1 for whole numbers
+    whole: bool = False  # only whole numbers
 
     def __post_init__(self) -> None:
         ends = f"{self.low:g}:{self.high:g}"
@@ -100,11 +92,7 @@ PAPER_RANGES: dict[str, Range] = {
 
 
 def check_searchable(key: str) -> None:
-    """Whether a key can be searched: a number of the model, the optimizer or the schedule, or one of a few others.
-
-    Raises:
-        SpecError: there is no such key, it is not a number, or it says what is measured and not how to learn.
-    """
+    """Whether a key can be searched: a number of the model, the optimizer or the schedule, or one of a few others."""
     if key not in known_keys():
         raise SpecError(unknown_key(key))
     number = takes(key, "integer") or takes(key, "number")
@@ -127,7 +115,11 @@ def read_range(text: str) -> tuple[str, Range]:
     if not equals or not key:
         raise SpecError(f"got the range {shown(text)}; expected KEY=LOW:HIGH, {_EXAMPLE}")
     check_searchable(key)
-    low, high, how = _parts(text, ends)
+    parts = [part.strip() for part in ends.split(":")]
+    if len(parts) not in (2, 3):
+        raise SpecError(f"got the range {shown(text)}; expected KEY=LOW:HIGH, {_EXAMPLE}")
+    low, high = _number(text, parts[0]), _number(text, parts[1])
+    how = parts[2].lower() if len(parts) == 3 else ""
     paper = PAPER_RANGES.get(key)
     is_whole = low == int(low) and high == int(high)
     whole = not takes(key, "number") or (paper is not None and paper.whole and is_whole)
@@ -139,13 +131,6 @@ def read_range(text: str) -> tuple[str, Range]:
         return key, Range(low, high, log=log, step=step, whole=whole)
     except SpecError as error:
         raise SpecError(f"{key}: {error}") from None
-
-
-def _parts(text: str, ends: str) -> tuple[float, float, str]:
-    parts = [part.strip() for part in ends.split(":")]
-    if len(parts) not in (2, 3):
-        raise SpecError(f"got the range {shown(text)}; expected KEY=LOW:HIGH, {_EXAMPLE}")
-    return _number(text, parts[0]), _number(text, parts[1]), parts[2].lower() if len(parts) == 3 else ""
 
 
 def _number(text: str, part: str) -> float:
@@ -160,17 +145,11 @@ def _number(text: str, part: str) -> float:
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched.
+    """What is searched."""
 
-    Args:
-        recipe: all other settings; with the values of keys whose range has only one.
-        ranges: by key, each with a choice.
-        notes: what was done to the ranges, for people.
-    """
-
-    recipe: Recipe
-    ranges: dict[str, Range]
-    notes: tuple[str, ...] = ()
+    recipe: Recipe  # all other settings; with the values of keys whose range has only one
+    ranges: dict[str, Range]  # by key, each with a choice
+    notes: tuple[str, ...] = ()  # what was done to the ranges, for people
 
     def own_values(self) -> dict[str, float | int]:
         """The recipe's own values, each moved to the nearest one of its range: the first trial."""
@@ -220,16 +199,15 @@ def search_space(recipe: Recipe, ranges: Mapping[str, Range | str] | None = None
     space = Space(changed(recipe, only), {key: one for key, one in found.items() if key not in only}, tuple(notes))
     if not space.ranges:
         raise SpecError("nothing is left to search; expected at least one key. Fix fewer, or add --range KEY=LOW:HIGH")
-    _check_ends(space)
+    for end in ("low", "high"):  # both ends of all ranges make recipes that can be trained
+        at_end = space.recipe_for({key: one.nearest(getattr(one, end)) for key, one in space.ranges.items()})
+        check_schedule(at_end.schedule, at_end.trainer.epochs)
     return space
 
 
 def value_at(recipe: Recipe, key: str) -> Any:
     """The recipe's value of a dotted key."""
-    value: Any = recipe.as_dict()
-    for part in key.split("."):
-        value = value[part]
-    return value
+    return flattened(recipe.as_dict())[key]
 
 
 def _given(key: str, one: Range | str) -> Range:
@@ -247,24 +225,16 @@ def _fitting(found: Mapping[str, Range], recipe: Recipe, notes: list[str]) -> di
     room, wanted = epochs - others, sum(one.high for one in parts.values())
     if not parts or wanted <= room:
         return {}
-    if sum(one.low for one in parts.values()) > room:
+    least = sum(one.low for one in parts.values())
+    if least > room:
         raise SpecError(
             f"{' and '.join(parts)} cannot fit {recipe.trainer.epochs} epochs: their ranges begin at "
             f"{' and '.join(f'{one.low:g}' for one in parts.values())}. Lower them, or train for more epochs"
         )
-    spare = room - sum(one.low for one in parts.values())
-    share = spare / (wanted - sum(one.low for one in parts.values()))
+    share = (room - least) / (wanted - least)
     fitted = {}
     for key, one in parts.items():
         high = one.low + (one.high - one.low) * share
         fitted[key] = dataclasses.replace(one, high=math.floor(high + 1e-9) if one.whole else high)
         notes.append(f"{key}: {fitted[key]} instead of {one}, to fit {recipe.trainer.epochs} epochs")
     return fitted
-
-
-def _check_ends(space: Space) -> None:
-    """Both ends of all ranges make recipes that can be trained; the message names the key that does not."""
-    for end in ("low", "high"):
-        values = {key: one.nearest(getattr(one, end)) for key, one in space.ranges.items()}
-        recipe = space.recipe_for(values)
-        check_schedule(recipe.schedule, recipe.trainer.epochs)

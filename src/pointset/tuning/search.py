@@ -16,6 +16,7 @@ from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
+from pointset.specs import check_whole_numbers
 from pointset.tuning.ranges import Range, search_space
 from pointset.tuning.result import BEST, CONTENT, DATABASE, TABLE, TRIALS, WORKERS, TrialRecord, TuningResult
 
@@ -67,7 +68,11 @@ def tune(
         TrainingStopped: Ctrl-C or SIGTERM; the next call resumes the trial.
     """
     check_tune_extra()
-    _check_numbers(trials, timeout, seed)
+    check_whole_numbers(trials=trials)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise SpecError(f"got seed={seed!r}; expected a whole number, at least 0")
+    if timeout is not None and not timeout > 0:
+        raise SpecError(f"got timeout={timeout!r}; expected minutes, above 0")
     space = search_space(recipe if isinstance(recipe, Recipe) else read_recipe(recipe), ranges, fixed)
     folder = Path(run_dir)
     _check_folder(folder, storage)
@@ -81,23 +86,11 @@ def tune(
 
 
 def check_tune_extra() -> None:
-    """Refuse before any work is done.
-
-    Raises:
-        MissingExtraError: optuna is not installed.
-    """
+    """Refuse before any work is done where optuna is not installed."""
     if find_spec("optuna") is None:
         raise MissingExtraError(
             "tuning needs optuna, which is not installed. Install it with: pip install 'pointset[tune]'"
         )
-
-
-def _check_numbers(trials: int, timeout: float | None, seed: int) -> None:
-    for name, value, least in (("trials", trials, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SpecError(f"got {name}={value!r}; expected a whole number, at least {least}")
-    if timeout is not None and not timeout > 0:
-        raise SpecError(f"got timeout={timeout!r}; expected minutes, above 0")
 
 
 def _check_folder(folder: Path, storage: str | None) -> None:

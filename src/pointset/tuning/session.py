@@ -69,11 +69,7 @@ def open_session(
     device: str,
     watch: str,
 ) -> Iterator[Session]:
-    """Read the data, once for all trials, and create the study or find it.
-
-    Raises:
-        SpecError: there is no validation part, or the study is about something else.
-    """
+    """Read the data, once for all trials, and create the study or find it."""
     with quiet_optuna(), WorkerLock(folder) as worker:
         check_device(device, space.recipe.trainer.precision)
         data = load_data(space.recipe, data_dir, progress=False if watch == "quiet" else None)
@@ -162,7 +158,6 @@ def _counted(study: Study) -> int:
 
 
 def _record(trial: FrozenTrial, *, maximize: bool, is_retried: bool) -> TrialRecord:
-    attributes = trial.user_attrs
     state = "failed" if trial.state == TrialState.FAIL else trial.state.name.lower()
     value = trial.value
     if trial.state != TrialState.COMPLETE:
@@ -174,10 +169,10 @@ def _record(trial: FrozenTrial, *, maximize: bool, is_retried: bool) -> TrialRec
         value=value,
         values=dict(trial.params),
         epochs=trial.last_step,
-        best_epoch=attributes.get(_BEST_EPOCH),
-        parameters=attributes.get(_PARAMETERS),
-        seconds=attributes.get(_SECONDS),
-        error=attributes.get(_ERROR),
+        best_epoch=trial.user_attrs.get(_BEST_EPOCH),
+        parameters=trial.user_attrs.get(_PARAMETERS),
+        seconds=trial.user_attrs.get(_SECONDS),
+        error=trial.user_attrs.get(_ERROR),
         folder=_folder_name(trial),
     )
 
@@ -241,13 +236,7 @@ class Objective:
     number: int | None = field(default=None, init=False)  # of the last trial that was begun
 
     def __call__(self, trial: Trial) -> float:
-        """The best validation score.
-
-        Raises:
-            TrialPruned: it was worse than the others at the same epoch.
-            TrialFailed: the loss is not a number, memory does not suffice, …
-            TrainingStopped: Ctrl-C.
-        """
+        """The best validation score; raises TrialPruned, TrialFailed or, at Ctrl-C, TrainingStopped."""
         self.number = trial.number
         trial.set_user_attr(WORKER, self.worker)
         recipe = self.space.recipe_for({key: self._drawn(trial, key) for key in self.space.ranges})
@@ -258,8 +247,8 @@ class Objective:
         reports = EpochReports(trial, self.metric, recipe.trainer.epochs, set(stored.intermediate_values))
         result = self._trained(trial, recipe, run, reports)
         _drop_checkpoints(run)
-        for key, name in ((_PARAMETERS, "parameters"), (_BEST_EPOCH, "best_epoch"), (_SECONDS, "seconds")):
-            trial.set_user_attr(key, result[name])
+        for key in (_PARAMETERS, _BEST_EPOCH, _SECONDS):
+            trial.set_user_attr(key, result[key])
         value = result["val"].get(self.metric)
         if value is None:
             raise _failed(trial, f"the validation {self.metric} was never a number")

@@ -10,14 +10,13 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.exceptions import (
     DuplicatedStudyError,
     ExperimentalWarning,
@@ -25,7 +24,7 @@ from optuna.exceptions import (
     UpdateFinishedTrialError,
 )
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, TPESampler
+from optuna.samplers import TPESampler
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -211,7 +210,7 @@ def _about(study: Study) -> dict[str, Any]:
     )
 
 
-class TrialSeededSampler(BaseSampler):
+class TrialSeededSampler(TPESampler):
     """TPE, whose draws for a trial depend on the seed, the trial's number and the trials before it, nothing else.
 
     So a study that was interrupted proposes the same as one that was not, and processes that share a study never draw
@@ -219,33 +218,17 @@ class TrialSeededSampler(BaseSampler):
     """
 
     def __init__(self, seed: int):
-        self._seed = seed
-        self._sampler = self._sampler_for(0)
+        self._study_seed = seed
+        self._begin(0)
 
-    def _sampler_for(self, number: int) -> TPESampler:
-        seed = int(np.random.SeedSequence([self._seed, number]).generate_state(1)[0])
+    def _begin(self, number: int) -> None:
+        seed = int(np.random.SeedSequence([self._study_seed, number]).generate_state(1)[0])
         with experiments_allowed():
-            return TPESampler(seed=seed, constant_liar=True)  # trials at work elsewhere count as bad ones so far
+            super().__init__(seed=seed, constant_liar=True)  # trials at work elsewhere count as bad ones so far
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        self._sampler = self._sampler_for(trial.number)
-        self._sampler.before_trial(study, trial)
-
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._sampler.infer_relative_search_space(study, trial)
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        return self._sampler.sample_relative(study, trial, search_space)
-
-    def sample_independent(
-        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        return self._sampler.sample_independent(study, trial, param_name, param_distribution)
-
-    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        self._sampler.after_trial(study, trial, state, values)
+        self._begin(trial.number)
+        super().before_trial(study, trial)
 
 
 # --- trials of processes that have ended
