@@ -117,29 +117,13 @@ def _read(path: Path) -> tuple[GraphTable, Notes]:
         if metadata["sha256"] != _digest(arrays):
             raise PointsetError(f"{path} does not match its checksum")
         notes, smiles = (arrays.pop(name, None) for name in ("notes", "smiles"))
-        split = {
-            name.removeprefix("split."): arrays.pop(name).astype(np.int64)
-            for name in sorted(arrays, key=_part_order)
-            if name.startswith("split.")
-        }
-        table = GraphTable(
-            **arrays,
-            y_of_nodes=bool(metadata["y_of_nodes"]),
-            split=split,
-            smiles=None
-            if smiles is None
-            else smiles.tobytes().decode().split("\n")
-            if len(arrays["num_nodes"])
-            else [],
-        )
+        kept = [part for part in PARTS if f"split.{part}" in arrays]
+        split = {part: arrays.pop(f"split.{part}").astype(np.int64) for part in kept}
+        lines = None if smiles is None else smiles.tobytes().decode().split("\n")[: len(arrays["num_nodes"])]
+        table = GraphTable(**arrays, y_of_nodes=bool(metadata["y_of_nodes"]), split=split, smiles=lines)
         return table, {} if notes is None else json.loads(notes.tobytes())
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise PointsetError(f"{path} is damaged ({error})") from None
-
-
-def _part_order(name: str) -> tuple[int, str]:
-    part = name.removeprefix("split.")
-    return (PARTS.index(part) if part in PARTS else len(PARTS), part)
 
 
 def _narrow(array: Array) -> Array:

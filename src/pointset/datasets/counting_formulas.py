@@ -93,10 +93,6 @@ def d(X: Integers) -> Integers:
     return X * np.eye(X.shape[-1], dtype=np.int64)
 
 
-def _p2(A: Integers) -> Integers:
-    return A @ A
-
-
 def _p3(A: Integers) -> Integers:
     A2 = A @ A
     P: Integers = A2 @ A + A - A @ d(A2) - d(A2) @ A
@@ -151,4 +147,4 @@ def _p6(A: Integers) -> Integers:
     return P
 
 
-_FORMULAS: dict[int, Callable[[Integers], Integers]] = {2: _p2, 3: _p3, 4: _p4, 5: _p5, 6: _p6}
+_FORMULAS: dict[int, Callable[[Integers], Integers]] = {2: lambda A: A @ A, 3: _p3, 4: _p4, 5: _p5, 6: _p6}

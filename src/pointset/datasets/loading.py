@@ -47,11 +47,7 @@ def names() -> tuple[str, ...]:
 
 
 def benchmark_named(name: str) -> Benchmark:
-    """The dataset with this name.
-
-    Raises:
-        SpecError: there is none.
-    """
+    """The dataset with this name."""
     if not isinstance(name, str) or name not in BENCHMARKS:
         hint = did_you_mean(str(name).lower(), list(BENCHMARKS))
         raise SpecError(f"there is no dataset {name!r}; expected one of {', '.join(BENCHMARKS)}{hint}")
@@ -86,7 +82,10 @@ def load(
         FileFormatError: a file is damaged or not what its name promises.
     """
     benchmark = benchmark_named(name)
-    _check_options(benchmark, options)
+    for option in options:
+        if option not in benchmark.options:
+            known, hint = ", ".join(benchmark.options) or "none", did_you_mean(option, list(benchmark.options))
+            raise SpecError(f"{name} has no option {option!r}; expected: {known}{hint}")
     if benchmark.choose is not None and options:
         benchmark, options = dataclasses.replace(benchmark, sources=benchmark.choose(**options)), {}
     found = obtain(benchmark, data_dir, download=download, show=progress)
@@ -141,11 +140,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def _check_options(benchmark: Benchmark, options: dict[str, Any]) -> None:
-    for option in options:
-        if option not in benchmark.options:
-            known = ", ".join(benchmark.options) or "none"
-            hint = did_you_mean(option, list(benchmark.options))
-            raise SpecError(f"{benchmark.card.name} has no option {option!r}; expected: {known}{hint}")

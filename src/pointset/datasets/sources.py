@@ -49,31 +49,18 @@ class Download:
 
 @dataclass(frozen=True)
 class Source:
-    """One way to get a dataset: files in a data folder, a pip package, a download, or made on the spot.
+    """One way to get a dataset: files in a data folder, a pip package, a download, or made on the spot."""
 
-    Args:
-        title: what it is, for people.
-        read: makes graphs of the files.
-        places: alternatives, each a group of files under a data folder that must all be there.
-        downloads: official files; kept in the cache, they are read as one group.
-        package: a pip package that carries the data, with the files in it.
-        extra: the extra of pointset that installs the package.
-        made_here: no file is needed.
-        tools: packages whose version changes what is read, such as RDKit; another version reads anew.
-        sha256: known checksums, by file name; ``pointset datasets verify`` compares.
-        note: what a user should know, e.g. that the official file is a pickle.
-    """
-
-    title: str
-    read: Reader
-    places: tuple[tuple[str, ...], ...] = ()
-    downloads: tuple[Download, ...] = ()
-    package: tuple[str, ...] = ()  # the package's name, then files in it
-    extra: str = ""
-    made_here: bool = False
-    tools: tuple[str, ...] = ()
-    sha256: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
+    title: str  # what it is, for people
+    read: Reader  # makes graphs of the files
+    places: tuple[tuple[str, ...], ...] = ()  # alternatives: groups of files under a data folder, all to be there
+    downloads: tuple[Download, ...] = ()  # official files; kept in the cache, they are read as one group
+    package: tuple[str, ...] = ()  # a pip package that carries the data, then the files in it
+    extra: str = ""  # the extra of pointset that installs the package
+    made_here: bool = False  # no file is needed
+    tools: tuple[str, ...] = ()  # packages whose version changes what is read, such as RDKit; another reads anew
+    sha256: Mapping[str, str] = field(default_factory=dict)  # known checksums, by file name
+    note: str = ""  # what a user should know, e.g. that the official file is a pickle
 
 
 Adjust = Callable[..., tuple[GraphTable, Card]]
@@ -93,11 +80,7 @@ class Benchmark:
 
 
 def fetch(download: Download, folder: Path, *, show: bool | None = None) -> Path:
-    """Download a file unless it is there already: checked, and whole or not at all.
-
-    Raises:
-        MissingDataError: there is no connection, the file is cut short, or it is not the one that was published.
-    """
+    """Download a file unless it is there already: checked, and whole or not at all."""
     target = folder / download.file
     if target.is_file():
         return target

@@ -44,21 +44,13 @@ _FIELDS = ("x", "edge_attr", "edge_index", "y")  # the order of a raw tuple
 
 @dataclass(frozen=True)
 class LrgbFiles:
-    """Reads a dataset of the Long Range Graph Benchmark; graphs stand in the order train, val, test.
+    """Reads a dataset of the Long Range Graph Benchmark; graphs stand in the order train, val, test."""
 
-    Args:
-        node: columns of x.
-        edge: columns of edge_attr.
-        y: columns of y: for each node its class, or for each graph real numbers.
-        y_of_nodes: which of the two.
-        suffix: how the raw files end.
-    """
-
-    node: Categories | Reals
-    edge: Categories | Reals
-    y: Categories | Reals
-    y_of_nodes: bool = False
-    suffix: str = "pt"
+    node: Categories | Reals  # columns of x
+    edge: Categories | Reals  # of edge_attr
+    y: Categories | Reals  # of y: for each node its class, or for each graph real numbers
+    y_of_nodes: bool = False  # which of the two
+    suffix: str = "pt"  # how the raw files end
 
     def raw(self, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
         """From a zip or its files: each part is a list of (x, edge_attr, edge_index, y), one for each graph."""
@@ -119,15 +111,19 @@ def _dropbox(key: str, file: str, md5: str = "") -> Download:
     return Download(f"https://www.dropbox.com/s/{key}/{file}?dl=1", file, md5=md5)
 
 
-def _pyg_sources(files: LrgbFiles, folder: str, archive: str, key: str, unpacked: str) -> tuple[Source, Source]:
+def _pyg_sources(files: LrgbFiles, folder: str, key: str, unpacked: str = "") -> tuple[Source, Source]:
+    """``key`` is that of the zip at Dropbox; ``unpacked`` the folder in it, by default named as the zip."""
+    archive = folder.replace("-", "")
     note = "The official files are pickles; only arrays and tensors are read from them."
-    raw, unzipped = (tuple(f"{place}/{part}.{files.suffix}" for part in PARTS) for place in (f"{folder}/raw", unpacked))
+    raw, unzipped = (
+        tuple(f"{place}/{part}.{files.suffix}" for part in PARTS) for place in (f"{folder}/raw", unpacked or archive)
+    )
     return (
         Source(
             "PyG's LRGBDataset, raw",
             files.raw,
-            places=((archive,), raw, unzipped),
-            downloads=(_dropbox(key, archive),),
+            places=((f"{archive}.zip",), raw, unzipped),
+            downloads=(_dropbox(key, f"{archive}.zip"),),
             note=note,
         ),
         Source(
@@ -181,9 +177,7 @@ _VOC_CARD = Card(
 )
 PASCALVOC_SP = Benchmark(
     _VOC_CARD,
-    _pyg_sources(
-        _VOC_FILES, "pascalvoc-sp", "pascalvocsp.zip", "8x722ai272wqwl4", "voc_superpixels_edge_wt_region_boundary"
-    ),
+    _pyg_sources(_VOC_FILES, "pascalvoc-sp", "8x722ai272wqwl4", "voc_superpixels_edge_wt_region_boundary"),
 )
 
 
@@ -337,13 +331,7 @@ PEPTIDES_FUNC = Benchmark(
         metric=Metric.AVERAGE_PRECISION,
     ),
     (
-        *_pyg_sources(
-            LrgbFiles(NODE, EDGE, Reals(len(FUNCTIONS))),
-            "peptides-func",
-            "peptidesfunc.zip",
-            "ycsq37q8sxs1ou8",
-            "peptidesfunc",
-        ),
+        *_pyg_sources(LrgbFiles(NODE, EDGE, Reals(len(FUNCTIONS))), "peptides-func", "ycsq37q8sxs1ou8"),
         _csv_source(
             "LRGB's CSV",
             read_functions,
@@ -370,13 +358,7 @@ PEPTIDES_STRUCT = Benchmark(
         ),
     ),
     (
-        *_pyg_sources(
-            LrgbFiles(NODE, EDGE, Reals(len(SHAPES))),
-            "peptides-struct",
-            "peptidesstruct.zip",
-            "zgv4z8fcpmknhs8",
-            "peptidesstruct",
-        ),
+        *_pyg_sources(LrgbFiles(NODE, EDGE, Reals(len(SHAPES))), "peptides-struct", "zgv4z8fcpmknhs8"),
         _csv_source(
             "LRGB's CSV, normalised",
             partial(read_shapes, normalised=True),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.benchmarks.reading import DataFile, as_features, find_files, read_columns, read_numbers
+from pointset.datasets.benchmarks.reading import DataFile, find_files, read_columns, read_features, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.features import EDGE, NODE, OGB_FEATURES
 from pointset.datasets.molecules.parallel import table_of_smiles
@@ -62,9 +62,9 @@ def read_official(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
         num_nodes=num_nodes,
         num_edges=num_edges,
         edges=read_numbers(pairs, 2, rows=int(num_edges.sum())).T,
-        x=_features(node_rows, NODE, int(num_nodes.sum())),
-        edge_attr=_features(edge_rows, EDGE, int(num_edges.sum())),
-        y=_features(labels, Categories(2), len(num_nodes))[:, 0].astype(np.float32),
+        x=read_features(node_rows, NODE, int(num_nodes.sum())),
+        edge_attr=read_features(edge_rows, EDGE, int(num_edges.sum())),
+        y=read_features(labels, Categories(2), len(num_nodes))[:, 0].astype(np.float32),
         split=_split(parts, len(num_nodes)),
         smiles=smiles,
     )
@@ -75,10 +75,6 @@ def _counts(file: DataFile, rows: int | None) -> Array:
     if (counts < 0).any():
         raise FileFormatError(f"{file}, line {int(np.argmax(counts < 0)) + 1}: got a count below 0")
     return counts
-
-
-def _features(file: DataFile, spec: Categories, rows: int) -> Array:
-    return as_features(file, read_numbers(file, spec.width, rows=rows), spec)
 
 
 def _split(parts: Sequence[DataFile], graphs: int) -> Split:
@@ -110,10 +106,7 @@ MOLHIV = Benchmark(
         Source(
             "OGB's own files",
             read_official,
-            places=(
-                ("hiv.zip",),
-                *(tuple(f"{folder}/{file}" for file in FILES) for folder in ("ogbg_molhiv", "hiv")),
-            ),
+            places=(("hiv.zip",), *(tuple(f"{folder}/{file}" for file in FILES) for folder in ("ogbg_molhiv", "hiv"))),
             downloads=(
                 Download("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),
             ),

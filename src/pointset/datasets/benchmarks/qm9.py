@@ -216,11 +216,7 @@ def random_parts(table: GraphTable) -> Split:
 
 
 def with_atom_reference(table: GraphTable, card: Card, /, *, atom_reference: Any = False) -> tuple[GraphTable, Card]:
-    """The option ``atom_reference``: u0, u298, h298 and g298 without what the atoms have by themselves.
-
-    Raises:
-        SpecError: it is neither True nor False.
-    """
+    """The option ``atom_reference``: u0, u298, h298 and g298 without what the atoms have by themselves."""
     if not isinstance(atom_reference, bool):
         raise SpecError(f"got atom_reference={atom_reference!r}; expected True or False")
     if not atom_reference or table.y is None:

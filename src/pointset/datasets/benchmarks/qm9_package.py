@@ -38,18 +38,12 @@ _SYMBOLS = {number: symbol for symbol, number in ELEMENTS.items()}
 _BOND_TYPES = {1.0: 1, 2.0: 2, 3.0: 3, 1.5: 4}  # RDKit's order of a bond → 1 single, 2 double, 3 triple, 4 aromatic
 
 
-class Part(NamedTuple):
-    """The molecules of one file."""
+def read_part(path: Path) -> tuple[list[str], Array, Array, Array, Array]:
+    """One of the three files.
 
-    smiles: list[str]  # (G,)
-    num_atoms: Array  # (G,)
-    atomic_numbers: Array  # (N,)
-    pos: Array  # (N, 3) in Å
-    targets: Array  # (G, 12) in the units of the file: Hartree, Debye, Bohr
-
-
-def read_part(path: Path) -> Part:
-    """One of the three files."""
+    SMILES (G,), the numbers of atoms (G,), atomic numbers (N,), positions (N, 3) in Å, and targets (G, 12) in the units
+    of the file: Hartree, Debye, Bohr.
+    """
     smiles, elements, positions, *targets = read_columns(DataFile(path), ("SMILES", "Elements", "XYZ_Ang", *_TARGETS))
     symbols = [cell.translate(_LIST_MARKS).split(",") for cell in elements]
     for row, (names, cell) in enumerate(zip(symbols, positions, strict=True)):
@@ -59,7 +53,7 @@ def read_part(path: Path) -> Part:
             )
         if cell.count(",") + 1 != 3 * len(names):
             raise FileFormatError(f"{path}, row {row + 1}: expected three coordinates for each of {len(names)} atoms")
-    return Part(
+    return (
         smiles,
         np.array([len(names) for names in symbols]),
         np.array([ELEMENTS[name] for names in symbols for name in names]),
@@ -117,12 +111,7 @@ def bonds_of(
     by the hydrogens that stand with it in brackets, then all other hydrogens. Of ten molecules of QM9 this is not true:
     eight have another order, and two have relaxed to other bonds. There the bonds are determined from the positions.
 
-    Args:
-        smiles: (G,).
-        num_atoms: (G,).
-        atomic_numbers: (N,).
-        pos: (N, 3) in Å.
-        show: whether to show a progress bar.
+    Shapes: smiles and num_atoms (G,), atomic_numbers (N,), pos (N, 3) in Å.
     """
     from pointset.datasets.molecules.parsing import require_rdkit
 

@@ -95,16 +95,12 @@ def find_files(files: Sequence[Path], names: Sequence[str]) -> list[DataFile]:
             inside = archive.namelist()
     except _DAMAGED as error:
         raise FileFormatError(f"{path} is not a whole zip ({_reason(error)}); get it again") from None
-    return [DataFile(path, _only(path, inside, name)) for name in names]
-
-
-def _only(path: Path, inside: list[str], name: str) -> str:
-    for entry in inside:
-        if entry == name or entry.endswith(f"/{name}"):
-            return entry
-    raise FileFormatError(
-        f"{path} holds no {name}; expected the official archive, got {', '.join(inside[:8]) or 'none'}"
-    )
+    found = {name: entry for name in names for entry in reversed(inside) if f"/{entry}".endswith(f"/{name}")}
+    if absent := [name for name in names if name not in found]:
+        raise FileFormatError(
+            f"{path} holds no {absent[0]}; expected the official archive, got {', '.join(inside[:8]) or 'none'}"
+        )
+    return [DataFile(path, found[name]) for name in names]
 
 
 def _reason(error: Exception) -> str:
@@ -156,6 +152,11 @@ def read_numbers(file: DataFile, columns: int, *, rows: int | None = None) -> Ar
             "another dataset"
         )
     return numbers
+
+
+def read_features(file: DataFile, spec: Categories, rows: int) -> Array:
+    """(rows, columns) categories as :func:`read_numbers` reads them, checked."""
+    return as_features(file, read_numbers(file, spec.width, rows=rows), spec)
 
 
 def _refuse_line(file: DataFile, content: bytes, columns: int) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pointset.arrays import Array
-from pointset.datasets.benchmarks.reading import DataFile, as_features, find_files, read_numbers
+from pointset.datasets.benchmarks.reading import DataFile, find_files, read_features, read_numbers
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import folds
@@ -26,18 +26,12 @@ class TuFiles:
 
     Nodes are numbered from 1 through all graphs, graphs from 1; every edge stands in both directions. Labels of nodes
     and edges are kept as they are; the label of a graph becomes its position in ``classes``.
-
-    Args:
-        name: the stem of all file names.
-        classes: the labels of graphs, in order.
-        node: the labels of nodes; None where the dataset has none.
-        edge: the labels of edges.
     """
 
-    name: str
-    classes: tuple[int, ...]
-    node: Categories | None = None
-    edge: Categories | None = None
+    name: str  # the stem of all file names
+    classes: tuple[int, ...]  # the labels of graphs, in order
+    node: Categories | None = None  # the labels of nodes; None where the dataset has none
+    edge: Categories | None = None  # the labels of edges
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,9 +50,9 @@ class TuFiles:
         graph = _graphs_of_edges(edge_file, pairs, num_nodes)
         x = edge_attr = None
         if self.node is not None:
-            x = _labels(label_files[0], self.node, int(num_nodes.sum()))
+            x = read_features(label_files[0], self.node, int(num_nodes.sum()))
         if self.edge is not None:
-            edge_attr = _labels(label_files[-1], self.edge, len(pairs))
+            edge_attr = read_features(label_files[-1], self.edge, len(pairs))
         order = np.argsort(graph, kind="stable")
         start = np.cumsum(num_nodes) - num_nodes
         return GraphTable(
@@ -79,11 +73,6 @@ class TuFiles:
             expected = " or ".join(map(str, self.classes))
             raise FileFormatError(f"{file}, line {line + 1}: got the class {labels[line]}; expected {expected}")
         return np.searchsorted(self.classes, labels)
-
-
-def _labels(file: DataFile, spec: Categories, rows: int) -> Array:
-    """(rows, 1) labels, checked."""
-    return as_features(file, read_numbers(file, spec.width, rows=rows), spec)
 
 
 def _nodes_of_graphs(file: DataFile, graphs: int) -> Array:
@@ -132,11 +121,7 @@ _MIXED = "The paper's table counts each edge of this dataset in both directions,
 
 
 def one_fold(table: GraphTable, card: Card, /, **options: Any) -> tuple[GraphTable, Card]:
-    """The split of one fold of ten (``fold``, ``validation``), stratified by class; the same on every machine.
-
-    Raises:
-        SpecError: there is no such fold, or no such validation.
-    """
+    """The split of one fold of ten (``fold``, ``validation``), stratified by class; the same on every machine."""
     fold, validation = options.get("fold", 0), options.get("validation", "inner")
     if isinstance(fold, bool) or not isinstance(fold, int) or not 0 <= fold < FOLDS:
         raise SpecError(f"got fold={fold!r}; expected a whole number from 0 to {FOLDS - 1}")

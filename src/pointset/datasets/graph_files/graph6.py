@@ -60,11 +60,7 @@ def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
 
 
 def graph_of_line(line: bytes) -> tuple[int, Tensor]:
-    """(num_nodes, edges (2, m)) of one graph6 or sparse6 line without header.
-
-    Raises:
-        GraphError: the line is not of the format.
-    """
+    """(num_nodes, edges (2, m)) of one graph6 or sparse6 line without header."""
     if line[0] in _UNSUPPORTED:
         raise GraphError(f"the line is {_UNSUPPORTED[line[0]]}; expected graph6 or sparse6")
     is_sparse = line[:1] == b":"

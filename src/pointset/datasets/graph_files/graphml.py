@@ -116,11 +116,7 @@ def _record(name: str, element: ElementTree.Element, keys: tuple[Any, Any]) -> G
 
 
 def _features_of(nodes: list[Attributes], edges: list[Attributes], whole: Attributes) -> Features:
-    """The features that the attributes hold.
-
-    Raises:
-        GraphError: an attribute is missing somewhere, or is not a number.
-    """
+    """The features that the attributes hold; numbers on all nodes or edges, or on none."""
     types = types_from_json(str(whole[_TYPES])) if _TYPES in whole else {}
     return Features(
         x=_feature(nodes, "x", types.get("x"), "nodes"),

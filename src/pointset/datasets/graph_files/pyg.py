@@ -70,21 +70,17 @@ def _loaded(path: Path) -> Any:
     try:
         return load_tensors(path)
     except Exception as error:  # whatever a forged pickle provokes
-        strange = _strange_classes(path)
         reason = str(error).partition("\n")[0] or type(error).__name__
+    try:
+        strange = sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
+    except Exception:  # not even that can be read
+        strange = []
     if not strange:
         raise FileFormatError(f"{name} cannot be loaded ({reason}); {_EXPECTED}")
     raise FileFormatError(
         f"{name} holds {', '.join(strange[:3])}; {_EXPECTED}. Nothing was loaded: to rebuild other objects, code from "
         "the file would have to run. If you trust the file, load it in Python and save a list of Data"
     )
-
-
-def _strange_classes(path: Path) -> list[str]:
-    try:
-        return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
-    except Exception:  # not even that can be read
-        return []
 
 
 def _check_archive(path: Path) -> None:

@@ -86,11 +86,7 @@ def types_to_json(types: dict[str, TensorType]) -> str:
 
 
 def types_from_json(text: str) -> dict[str, TensorType]:
-    """Types and shapes as they were written.
-
-    Raises:
-        GraphError: the text is not that JSON.
-    """
+    """Types and shapes as they were written."""
     try:
         return {
             str(name): TensorType(_DTYPES[dtype], _checked_shape(shape))

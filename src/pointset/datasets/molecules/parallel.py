@@ -30,11 +30,7 @@ _WORTH_ANOTHER_PROCESS = 4_000  # SMILES for each worker, else starting one (1 s
 
 
 def read_many(
-    smiles: Sequence[str],
-    read: Callable[[str], Result],
-    *,
-    workers: int | None = None,
-    progress: bool | None = None,
+    smiles: Sequence[str], read: Callable[[str], Result], *, workers: int | None = None, progress: bool | None = None
 ) -> list[Result | Unreadable]:
     """``[read(s) for s in smiles]``, with an :class:`Unreadable` wherever ``read`` raises a :class:`MoleculeError`.
 

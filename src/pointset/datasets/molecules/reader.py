@@ -92,16 +92,7 @@ OGB_READER = MoleculeReader(canonical=False, lenient=True)
 
 
 def reader_named(name: str, settings: Mapping[str, Any] | None = None) -> ReadMolecule:
-    """The reader for ``Card.molecules``.
-
-    Args:
-        name: ``"ogb"`` or ``"zinc"``.
-        settings: of :class:`MoleculeReader`.
-
-    Raises:
-        SpecError: there is no such reader.
-        MoleculeError: a setting is impossible.
-    """
+    """The reader for ``Card.molecules``, ``"ogb"`` or ``"zinc"``; ``settings`` are those of :class:`MoleculeReader`."""
     if name == "ogb":
         return MoleculeReader(**(settings or {}))
     if name == "zinc":

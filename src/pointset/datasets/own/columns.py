@@ -60,11 +60,7 @@ def holds_molecules(path: str | Path | FileContent) -> bool:
 
 
 def refuse_other_formats(path: str | Path) -> None:
-    """Refuse files of other programs, and say how to get a table out of them.
-
-    Raises:
-        FileFormatError: a spreadsheet or a file of structures.
-    """
+    """Refuse spreadsheets and files of structures, and say how to get a table out of them."""
     file = Path(path)
     name = file.name.lower().removesuffix(".gz")
     if file.exists() and (known := _OTHER_FORMATS.get(Path(name).suffix)):
@@ -72,12 +68,7 @@ def refuse_other_formats(path: str | Path) -> None:
 
 
 def smiles_column(file: CsvFile, chosen: Column | None) -> int:
-    """The column of SMILES; where none is chosen, the one that is named so.
-
-    Raises:
-        SpecError: there is none.
-        FileFormatError: there are two.
-    """
+    """The column of SMILES; where none is chosen, the one that is named so."""
     if chosen is not None:
         return column_number(file, chosen, "smiles")
     if file.path.name.lower().removesuffix(".gz").endswith(".smi"):
@@ -100,15 +91,7 @@ def target_columns(
 ) -> list[int]:
     """The columns of targets; where none are chosen, all columns of numbers but ``others`` and identifiers.
 
-    Args:
-        file: the table.
-        chosen: names or numbers; None to find them. There may be none.
-        others: columns that are not targets.
-        what: the name of the caller's argument.
-
-    Raises:
-        SpecError: there is no such column, or one is chosen twice.
-        FileFormatError: two columns have the same name.
+    ``what`` is the name of the caller's argument, for messages.
     """
     if chosen is None:
         return _numeric_columns(file, others)
@@ -148,12 +131,7 @@ def _numeric_columns(file: CsvFile, others: Sequence[int]) -> list[int]:
 
 
 def column_number(file: CsvFile, chosen: Column, what: str) -> int:
-    """The number of a column, counted from 0.
-
-    Raises:
-        SpecError: there is no such column.
-        FileFormatError: two columns have this name.
-    """
+    """The number of a column, counted from 0."""
     if isinstance(chosen, np.integer):
         chosen = int(chosen)
     if isinstance(chosen, bool) or not isinstance(chosen, (str, int)):

@@ -95,11 +95,7 @@ class CsvFile:
         return self.delimiter != ","
 
     def rows(self) -> Iterator[Row]:
-        """The rows from the beginning, each time anew.
-
-        Raises:
-            FileFormatError: further down the file is not UTF-8, or a gzip file ends too early.
-        """
+        """The rows from the beginning, each time anew."""
         rows = self._all_rows(_Lines(self._source), self.width)
         if self.has_header:
             next(rows, None)
@@ -137,7 +133,9 @@ def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            problem = _meaning(str(error)) if len(lines.taken) == 1 else _QUOTE_NOT_CLOSED
+            problem = _QUOTE_NOT_CLOSED
+            if len(lines.taken) == 1:
+                problem = next((meaning for known, meaning in _PROBLEMS.items() if known in str(error)), str(error))
             lines.keep_only_first()
             yield Row(line, (lines.taken[0].strip(),), problem)
             continue
@@ -171,10 +169,6 @@ def _misfit(cells: list[str], taken: list[str], width: int | None) -> str | None
     if width is not None and len(cells) != width:
         return f"the row has {len(cells)} cells; expected {width}, as in the first line"
     return None
-
-
-def _meaning(error: str) -> str:
-    return next((meaning for known, meaning in _PROBLEMS.items() if known in error), error)
 
 
 class _Lines:
@@ -217,10 +211,6 @@ def _text_lines(path: Path | FileContent) -> Iterator[str]:
 
     Whether the file is packed with gzip is seen from its content, not from its name. A line of more than
     :data:`LONGEST_LINE` characters comes cut to one character more than that.
-
-    Raises:
-        MissingDataError: there is no such file.
-        FileFormatError: not a readable file, not UTF-8, or a gzip file that is damaged or cut short.
     """
     with _opened(path) as binary:
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
@@ -230,7 +220,7 @@ def _text_lines(path: Path | FileContent) -> Iterator[str]:
                 while len(line) > LONGEST_LINE and not line.endswith(("\n", "\r")):
                     line = text.readline(LONGEST_LINE + 1)  # the rest of a cut line
         except UnicodeDecodeError:
-            raise FileFormatError(_not_utf8(path)) from None
+            raise _not_utf8(path) from None
         finally:
             text.detach()
 
@@ -262,16 +252,8 @@ def _opened(path: Path | FileContent) -> Iterator[BinaryIO]:
         ) from None
 
 
-def _not_utf8(path: Path | FileContent) -> str:
-    value, offset, line = _first_bad_byte(path)
-    return (
-        f"{path} is not UTF-8 text: byte {value:#04x} at offset {offset:,} (line {line:,}). Save it in "
-        "UTF-8 ('CSV UTF-8' in a spreadsheet); if it is Latin-1, on a shell: iconv -f LATIN1 -t UTF-8 IN > OUT"
-    )
-
-
-def _first_bad_byte(path: Path | FileContent) -> tuple[int, int, int]:
-    """The byte where decoding stops, its offset and its line; a text stream does not know its byte offset."""
+def _not_utf8(path: Path | FileContent) -> FileFormatError:
+    """Names the byte where decoding stops, its offset and its line; a text stream does not know its byte offset."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     read, lines = 0, 1
     with _opened(path) as binary:
@@ -282,8 +264,12 @@ def _first_bad_byte(path: Path | FileContent) -> tuple[int, int, int]:
             except UnicodeDecodeError as error:
                 begin = read + len(chunk) - len(error.object)  # the decoder holds back an unfinished letter
                 lines += error.object[: error.start].count(b"\n")
-                return error.object[error.start], begin + error.start, lines
+                return FileFormatError(
+                    f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x} at offset "
+                    f"{begin + error.start:,} (line {lines:,}). Save it in UTF-8 ('CSV UTF-8' in a spreadsheet); if it "
+                    "is Latin-1, on a shell: iconv -f LATIN1 -t UTF-8 IN > OUT"
+                )
             if not chunk:
-                raise FileFormatError(f"{path} changed while it was read; read it again")
+                return FileFormatError(f"{path} changed while it was read; read it again")
             read += len(chunk)
             lines += chunk.count(b"\n")

@@ -53,13 +53,8 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
     ``y`` with one row is of the graph, with a row for each node of the nodes; numbers in a row are several targets.
     Where no graph has ``y`` there are no targets.
 
-    Args:
-        graphs: the graphs.
-        level: whether they are of graphs or nodes; None to see it from their shapes.
-        task: None to infer it: 0 and 1 are labels, everything else numbers. Classes have to be asked for.
-
-    Raises:
-        SpecError: more than one column for a task that has one.
+    ``level`` None is seen from their shapes. ``task`` None is inferred: 0 and 1 are labels, everything else numbers;
+    classes have to be asked for.
     """
     if all(graph.features.y is None for graph in graphs):
         if level is Level.NODE:
@@ -157,11 +152,7 @@ class TargetTable:
     rejected: list[Rejected] = field(default_factory=list)  # bad rows, and rows without a graph
 
     def targets(self, numbers: Sequence[int], task: Task | None) -> GraphTargets:
-        """The targets of the graphs with these numbers.
-
-        Raises:
-            SpecError: the task does not fit the columns.
-        """
+        """The targets of the graphs with these numbers."""
         names = tuple(shown(self.file, column) for column in self.columns)
         known = [position for position, number in enumerate(numbers) if number in self.row_of]
         rows = [self.row_of[numbers[position]] for position in known]
@@ -204,10 +195,6 @@ def read_target_table(
         columns: of targets; None for all columns of numbers.
         split: the column of the split.
         numbered: whether graphs may be meant by number.
-
-    Raises:
-        FileFormatError: no row names a graph, or two rows name the same.
-        SpecError: there is no such column.
     """
     file = CsvFile(path)
     key = _graph_column(file)
@@ -238,17 +225,13 @@ def read_target_table(
         rejected_row(row.line, kind, reason, file.delimiter.join(row.cells), f"{file.path.name}, line")
         for row, kind, reason in bad
     ]
-    return TargetTable(file, _target_columns(file, columns, others), split_column, row_of, rejected)
-
-
-def _target_columns(file: CsvFile, chosen: Column | Sequence[Column] | None, others: Sequence[int]) -> list[int]:
-    found = target_columns(file, chosen, others, "columns")
-    if not found and chosen is None:
+    target_numbers = target_columns(file, columns, others, "columns")
+    if not target_numbers and columns is None:
         raise SpecError(
             f"{file.path} has no column of numbers besides identifiers; {describe_columns(file)}. Name the targets, "
             "which may be a column of words for classes: columns='…' (--target …)"
         )
-    return found
+    return TargetTable(file, target_numbers, split_column, row_of, rejected)
 
 
 def _graph_column(file: CsvFile) -> int:

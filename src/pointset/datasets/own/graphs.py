@@ -238,7 +238,7 @@ def _with_features(
     )
     x, node_spec = _fitted(x, node, "node")
     edge_attr, edge_spec = _fitted(edge_attr, edge, "edge")
-    y, of_nodes = targets.joined(), targets.level is Level.NODE
+    y = targets.joined()
     flat = FlatFeatures(
         arrays.num_nodes,
         arrays.num_edges,
@@ -246,18 +246,14 @@ def _with_features(
         edge_attr=edge_attr,
         pos=pos,
         y=None if y is None else torch.from_numpy(y),
-        y_of_nodes=of_nodes,
+        y_of_nodes=targets.level is Level.NODE,
     )
     specs = {"node": node_spec, "edge": edge_spec, "positions": pos is not None}
     return dataclasses.replace(arrays, features=flat), specs
 
 
 def _fitted(features: Tensor | None, given: object, name: str) -> tuple[Tensor | None, Spec]:
-    """Features (rows, c) and their spec; inferred where none is given: whole numbers are categories, others reals.
-
-    Raises:
-        SpecError: the features do not fit the spec given.
-    """
+    """Features (rows, c) and their spec; inferred where none is given: whole numbers are categories, others reals."""
     if features is None:
         if given is not None:
             raise SpecError(f"got {name}={given!r}, but the graphs carry no such features; leave {name} out")

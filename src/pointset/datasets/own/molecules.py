@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from pointset.arrays import Array
 from pointset.datasets.cache import FileContent, Notes, prepared, prepared_file
 from pointset.datasets.card import Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
@@ -26,9 +25,9 @@ from pointset.datasets.own.columns import (
     smiles_column,
     target_columns,
 )
-from pointset.datasets.own.csv_rows import CsvFile
+from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
-from pointset.datasets.own.targets import TargetValues, is_missing, number_of, own_card, read_targets, task_named
+from pointset.datasets.own.targets import is_missing, number_of, own_card, read_targets, task_named
 from pointset.datasets.splits.files import SplitChoice, make_split, split_column_of, split_problem
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
@@ -37,10 +36,13 @@ _VERSION = 3  # raise it when the same file would be read differently
 
 
 class _Plan(NamedTuple):
-    """All that decides which graphs come out of a file."""
+    """All that decides which graphs come out of a file; columns are numbers."""
 
     file: CsvFile
-    columns: _Columns
+    smiles: int
+    targets: tuple[int, ...]
+    names: tuple[str, ...]  # of the targets
+    split: int | None
     task: Task | None
     reader: MoleculeReader
     digest: str
@@ -49,11 +51,10 @@ class _Plan(NamedTuple):
     def cached(self) -> Path:
         import rdkit
 
-        columns = (self.columns.smiles, self.columns.targets, self.columns.split, self.file.has_header)
-        task = None if self.task is None else self.task.value
+        columns = (self.smiles, self.targets, self.split, self.file.has_header)
         reader = dataclasses.asdict(self.reader)
         return prepared_file(
-            "own", _VERSION, rdkit.__version__, self.digest, self.file.delimiter, columns, task, reader
+            "own", _VERSION, rdkit.__version__, self.digest, self.file.delimiter, columns, self.task, reader
         )
 
 
@@ -109,9 +110,10 @@ def smiles_csv(
     source = path if isinstance(path, FileContent) else FileContent(path)
     refuse_other_formats(source.path)
     file = CsvFile(source, header=header)
-    columns = _choose_columns(file, smiles, targets, split_column_of(split))
+    smiles_at, split_at, targets_at = _choose_columns(file, smiles, targets, split_column_of(split))
+    names = tuple(shown(file, column) for column in targets_at)
     reader = MoleculeReader(hydrogens=hydrogens, conformer_seed=conformer_seed, lenient=lenient)
-    plan = _Plan(file, columns, task_named(task), reader, source.sha256)
+    plan = _Plan(file, smiles_at, targets_at, names, split_at, task_named(task), reader, source.sha256)
     table, details = _prepared(plan, limit, workers, progress)
     check_share(details.rejected, len(table), limit, file.path)
     return _dataset(plan, table, details, split, seed, automatic=targets is None)
@@ -120,14 +122,14 @@ def smiles_csv(
 def _dataset(
     plan: _Plan, table: GraphTable, details: _Details, split: SplitChoice, seed: int, *, automatic: bool
 ) -> Dataset:
-    path, names = plan.file.path, plan.columns.names
+    path, names = plan.file.path, plan.names
     parts, split_text = make_split(
         split,
         count=len(table),
         seed=seed,
         labels=table.y,
         smiles=table.smiles,
-        cells=details.split if plan.columns.split is not None else None,
+        cells=details.split if plan.split is not None else None,
         rejected=len(details.rejected),
     )
     if names:
@@ -152,18 +154,10 @@ def _dataset(
     return Dataset(card, table.arrays(), parts, provenance, table.smiles, rejected=details.rejected, rows=rows)
 
 
-class _Columns(NamedTuple):
-    """The columns that are read, by number."""
-
-    smiles: int
-    targets: tuple[int, ...]
-    split: int | None
-    names: tuple[str, ...]  # of the targets
-
-
 def _choose_columns(
     file: CsvFile, smiles: Column | None, targets: Column | Sequence[Column] | None, split: str | None
-) -> _Columns:
+) -> tuple[int, int | None, tuple[int, ...]]:
+    """The numbers of the columns of SMILES, of the split and of the targets."""
     smiles_at = smiles_column(file, smiles)
     split_at = None if split is None else column_number(file, split, "split")
     others = [smiles_at] if split_at is None else [smiles_at, split_at]
@@ -173,7 +167,7 @@ def _choose_columns(
             f"the first line of {file.path} is {','.join(file.header)[:80]!r}, which seems to be a row already; "
             "expected the names of the columns. Pass header=False (--no-header), or put a header above it"
         )
-    return _Columns(smiles_at, columns, split_at, tuple(shown(file, column) for column in columns))
+    return smiles_at, split_at, columns
 
 
 def _looks_like_data(file: CsvFile, smiles: int, targets: Sequence[int]) -> bool:
@@ -188,60 +182,14 @@ def _prepared(plan: _Plan, limit: float, workers: int | None, progress: bool | N
     """From the cache, or read; a file with too many bad rows leaves nothing behind."""
 
     def make() -> tuple[GraphTable, Notes]:
-        rows = _read_rows(plan.file, plan.columns)
-        values = read_targets(rows.targets, plan.columns.names, plan.task, commas=plan.file.decimal_commas)
-        table, details = _make_table(rows, values, plan.reader, workers=workers, progress=progress)
+        table, details = _make_table(plan, workers, progress)
         check_share(details.rejected, len(details.rows), limit, plan.file.path)
         if table is None:
             raise FileFormatError(f"{plan.file.path} has no rows; expected a row for each molecule")
-        return table, details.to_json()
+        return table, dataclasses.asdict(details)
 
     table, content = prepared(plan.cached, make)
     return table, _Details.from_json(content)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """All rows that could be read, column by column."""
-
-    lines: list[int] = field(default_factory=list)
-    smiles: list[str] = field(default_factory=list)
-    targets: list[list[str]] = field(default_factory=list)  # a list for each column
-    split: list[str] = field(default_factory=list)  # empty where there is no such column
-    rejected: list[Rejected] = field(default_factory=list)
-
-    def content(self, position: int) -> str:
-        """A row as the list of rejected rows shows it."""
-        return ", ".join([self.smiles[position], *(cells[position].strip() for cells in self.targets)])
-
-
-def _read_rows(file: CsvFile, columns: _Columns) -> _Rows:
-    """Read all rows; those without SMILES, with another number of cells or an unknown split are rejected.
-
-    Raises:
-        FileFormatError: there are none, or the file is damaged further down.
-    """
-    read = _Rows(targets=[[] for _ in columns.targets])
-    for row in file.rows():
-        kind, problem = "a row that cannot be read", row.problem
-        if problem is None and is_missing(row.cells[columns.smiles]):
-            kind, problem = "no SMILES", f"{shown(file, columns.smiles)!r} is empty; expected a SMILES"
-        if problem is None and len(row.cells[columns.smiles].splitlines()) > 1:
-            problem = 'the SMILES runs over several lines; a quote (") before it is probably not closed'
-        if problem is None and columns.split is not None and (problem := split_problem(row.cells[columns.split])):
-            kind = "an unknown split"
-        if problem is not None:
-            read.rejected.append(rejected_row(row.line, kind, problem, file.delimiter.join(row.cells)))
-            continue
-        read.lines.append(row.line)
-        read.smiles.append(row.cells[columns.smiles].strip())
-        for cells, column in zip(read.targets, columns.targets, strict=True):
-            cells.append(row.cells[column])
-        if columns.split is not None:
-            read.split.append(row.cells[columns.split])
-    if not read.lines and not read.rejected:
-        raise FileFormatError(f"{file.path} has a header, but no rows; expected a row for each molecule")
-    return read
 
 
 @dataclass(frozen=True)
@@ -255,9 +203,6 @@ class _Details:
     split: list[str]  # (G,) cells of the split column; empty where there is none
     rejected: tuple[Rejected, ...]
 
-    def to_json(self) -> Notes:
-        return dataclasses.asdict(self) | {"task": self.task.value}
-
     @classmethod
     def from_json(cls, content: Notes) -> _Details:
         return cls(
@@ -270,48 +215,64 @@ class _Details:
         )
 
 
-def _make_table(
-    rows: _Rows,
-    values: TargetValues,
-    reader: MoleculeReader,
-    *,
-    workers: int | None,
-    progress: bool | None,
-) -> tuple[GraphTable | None, _Details]:
+def _read_rows(plan: _Plan) -> tuple[list[Row], list[Rejected]]:
+    """All rows with a SMILES, reduced to its cell, those of the targets and that of the split; and all others."""
+    file, rows, rejected = plan.file, [], []
+    chosen = [plan.smiles, *plan.targets, *([] if plan.split is None else [plan.split])]
+    for row in file.rows():
+        kind, problem = "a row that cannot be read", row.problem
+        if problem is None and is_missing(row.cells[plan.smiles]):
+            kind, problem = "no SMILES", f"{shown(file, plan.smiles)!r} is empty; expected a SMILES"
+        if problem is None and len(row.cells[plan.smiles].splitlines()) > 1:
+            problem = 'the SMILES runs over several lines; a quote (") before it is probably not closed'
+        if problem is None and plan.split is not None and (problem := split_problem(row.cells[plan.split])):
+            kind = "an unknown split"
+        if problem is None:
+            rows.append(Row(row.line, [row.cells[column] for column in chosen]))
+        else:
+            rejected.append(rejected_row(row.line, kind, problem, file.delimiter.join(row.cells)))
+    if not rows and not rejected:
+        raise FileFormatError(f"{file.path} has a header, but no rows; expected a row for each molecule")
+    return rows, rejected
+
+
+def _make_table(plan: _Plan, workers: int | None, progress: bool | None) -> tuple[GraphTable | None, _Details]:
     """The graphs of all rows with a molecule and a target, in the order of the rows; None where there are none."""
-    rejected = [
-        *rows.rejected,
-        *(rejected_row(rows.lines[at], *problem, rows.content(at)) for at, problem in values.problems.items()),
-    ]
-    wanted = [at for at in range(len(rows.lines)) if at not in values.problems]
-    results = read_many([rows.smiles[at] for at in wanted], reader, workers=workers, progress=progress)
+    rows, rejected = _read_rows(plan)
+    smiles = [row.cells[0].strip() for row in rows]
+    cells = [[row.cells[column] for row in rows] for column in range(1, 1 + len(plan.targets))]
+    values = read_targets(cells, plan.names, plan.task, commas=plan.file.decimal_commas)
+
+    def reject(at: int, kind: str, reason: str) -> None:
+        content = ", ".join(map(str.strip, rows[at].cells[: 1 + len(plan.targets)]))
+        rejected.append(rejected_row(rows[at].line, kind, reason, content))
+
+    for at, problem in values.problems.items():
+        reject(at, *problem)
+    wanted = [at for at in range(len(rows)) if at not in values.problems]
     readable: list[int] = []
     molecules: list[Molecule] = []
+    results = read_many([smiles[at] for at in wanted], plan.reader, workers=workers, progress=progress)
     for at, result in zip(wanted, results, strict=True):
         if isinstance(result, Unreadable):
             reason = result.reason.replace("lenient=True", "lenient=True (--lenient)")
-            rejected.append(rejected_row(rows.lines[at], "a SMILES that cannot be read", reason, rows.content(at)))
+            reject(at, "a SMILES that cannot be read", reason)
         else:
             readable.append(at)
             molecules.append(result)
-    y, classes = _classes_in_use(None if values.y is None else values.y[readable], values.classes)
+    y, classes = None if values.y is None else values.y[readable], values.classes
+    if y is not None and classes:  # those whose rows were all left out are dropped
+        used, numbers = np.unique(y, return_inverse=True)
+        y, classes = numbers.reshape(-1).astype(np.int64), tuple(classes[number] for number in used)
     details = _Details(
-        rows=[rows.lines[at] for at in readable],
+        rows=[rows[at].line for at in readable],
         task=values.task,
         classes=classes,
         targets=values.notes,
-        split=[rows.split[at] for at in readable] if rows.split else [],
+        split=[] if plan.split is None else [rows[at].cells[-1] for at in readable],
         rejected=tuple(sorted(rejected, key=lambda one: one.row)),
     )
     if not readable:
         return None, details
-    table = table_of_molecules(molecules, [rows.smiles[at] for at in readable])
+    table = table_of_molecules(molecules, [smiles[at] for at in readable])
     return dataclasses.replace(table, y=y), details
-
-
-def _classes_in_use(y: Array | None, classes: tuple[str, ...]) -> tuple[Array | None, tuple[str, ...]]:
-    """Classes whose rows were all left out are dropped."""
-    if y is None or not classes:
-        return y, classes
-    used, numbers = np.unique(y, return_inverse=True)
-    return numbers.reshape(-1).astype(np.int64), tuple(classes[number] for number in used)

@@ -59,9 +59,6 @@ def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: ob
         limit: the largest share of rejected rows, 0 to 1.
         where: the file, for the message.
         unit: what is counted: ``row`` or ``graph``.
-
-    Raises:
-        TooManyRejectedError: more than that were rejected, or nothing is left; with counts, examples and the remedy.
     """
     bad = [one for one in rejected if one.kind != NO_TARGET]
     total = good + len(bad)
@@ -83,11 +80,7 @@ def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: ob
 
 
 def check_limit(limit: float) -> float:
-    """``max_rejected`` as a share.
-
-    Raises:
-        SpecError: it is not between 0 and 1.
-    """
+    """``max_rejected`` as a share between 0 and 1."""
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
         raise SpecError(
             f"got max_rejected={limit!r} (--max-rejected); expected a share between 0 and 1, such as 0.1 for a tenth"

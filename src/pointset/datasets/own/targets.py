@@ -48,11 +48,7 @@ class TargetValues:
 
 
 def task_named(task: Task | str | None) -> Task | None:
-    """``"regression"``, ``"binary"``, ``"multi-class"``, ``"multi-label"``.
-
-    Raises:
-        SpecError: another word.
-    """
+    """The task of ``"regression"``, ``"binary"``, ``"multi-class"`` or ``"multi-label"``."""
     if task is None or isinstance(task, Task):
         return task
     found = _TASKS.get(str(task).removesuffix(" classification"))
@@ -67,16 +63,10 @@ def task_named(task: Task | str | None) -> Task | None:
 def read_targets(
     columns: Sequence[Sequence[str]], names: Sequence[str], task: Task | None, *, commas: bool = False
 ) -> TargetValues:
-    """The targets of all rows.
+    """The targets of all rows, from k columns of cells.
 
-    Args:
-        columns: k columns of cells, all of the same length.
-        names: their names.
-        task: what is predicted; None to infer it.
-        commas: whether a column may have decimal commas, as commas do not separate the columns.
-
-    Raises:
-        SpecError: words in one of several columns, no number at all, or a task that does not fit the columns.
+    The task is inferred where it is None. With ``commas`` a column may have decimal commas, as commas do not separate
+    the columns.
     """
     if not columns:
         return TargetValues(task or Task.REGRESSION, None)
@@ -96,9 +86,12 @@ def read_targets(
 
 
 def _is_text(cells: Sequence[str]) -> bool:
-    """Whether fewer than half of the cells with something in them hold a number, or begin like one."""
+    """Whether fewer than half of the cells with something in them hold a number, or begin like one (>100, 12 uM)."""
     known = [cell for cell in cells if not is_missing(cell)]
-    return 2 * sum(map(_looks_numeric, known)) < len(known)
+    like_numbers = [
+        cell for cell in known if number_of(cell, truth=True) is not None or _LIKE_A_NUMBER.match(cell.strip())
+    ]
+    return 2 * len(like_numbers) < len(known)
 
 
 def _number_targets(
@@ -152,11 +145,6 @@ def _has_decimal_commas(cells: Sequence[str]) -> bool:
     """Whether more of these cells hold a number with a comma (0,5) than one with a point (0.5)."""
     commas = sum("," in cell and number_of(cell, comma=True) is not None for cell in cells)
     return commas > sum("." in cell and not is_missing(cell) and number_of(cell) is not None for cell in cells)
-
-
-def _looks_numeric(cell: str) -> bool:
-    """Whether a cell is a number, or begins like one: ``>100``, ``~3``, ``12 uM``, ``5±1``."""
-    return number_of(cell, truth=True) is not None or _LIKE_A_NUMBER.match(cell.strip()) is not None
 
 
 def _why_no_number(cell: str, *, comma: bool = False) -> str:
@@ -241,10 +229,8 @@ def is_missing(cell: str) -> bool:
 def number_of(cell: str, *, truth: bool = False, comma: bool = False) -> float | None:
     """The finite number in a cell, NaN where the value is missing, None where the cell holds anything else.
 
-    Args:
-        cell: the text.
-        truth: whether ``true`` and ``false`` are 1 and 0.
-        comma: whether the decimal sign is a comma; a point is not one then, be it 1.5 or the thousands of 1.234,5.
+    With ``truth``, ``true`` and ``false`` are 1 and 0. With ``comma``, the decimal sign is a comma, and a point is
+    none, be it 1.5 or the thousands of 1.234,5.
     """
     text = cell.strip()
     try:
@@ -263,15 +249,8 @@ def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:
 
     A unit at the end of a name becomes the unit of a number, and stays in the name, which is the column's.
     """
-    names = list(target_names)
-    targets = tuple(
-        Target(name if names.count(name) == 1 else f"{name} ({at})", _unit_in(name) if task is Task.REGRESSION else "")
-        for at, name in enumerate(names)
-    )
-    return Card(task=task, targets=targets, metric=_METRICS[task], licence="", source="own data", **about)
-
-
-def _unit_in(name: str) -> str:
-    """``mol/L`` of ``logS [mol/L]``; empty where there is none."""
-    found = _UNIT.fullmatch(name.strip())
-    return found[1] if found else ""
+    names, targets = list(target_names), []
+    for at, name in enumerate(names):
+        unit = _UNIT.fullmatch(name.strip()) if task is Task.REGRESSION else None
+        targets.append(Target(name if names.count(name) == 1 else f"{name} ({at})", unit[1] if unit else ""))
+    return Card(task=task, targets=tuple(targets), metric=_METRICS[task], licence="", source="own data", **about)

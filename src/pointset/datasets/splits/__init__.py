@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 from pointset.datasets.splits.files import save_split, split_by_column, split_from_file
 from pointset.datasets.splits.parts import PARTS, Split, check_split
-from pointset.datasets.splits.splitters import (
-    folds,
-    random_split,
-    scaffold_split,
-    split_by_scaffold,
-    stratified_split,
-)
+from pointset.datasets.splits.splitters import folds, random_split, scaffold_split, split_by_scaffold, stratified_split
 from pointset.lazy import on_first_use
 
 if TYPE_CHECKING:  # these need torch, which takes seconds to import: loaded on first use

@@ -144,9 +144,9 @@ def find_leaks(graphs: GraphArrays, split: Split, *, progress: bool | None = Non
     classes: list[Integers] = []
     undecided: list[Integers] = []
     for group in track(groups, "Comparing graphs that look alike", len(groups), show=progress):
-        outcome = comparison.classes([graphs[index] for index in group.tolist()])
-        classes += [group[positions] for positions in outcome.classes if len(positions) > 1]
-        undecided.append(group[outcome.undecided])
+        same, doubtful = comparison.classes([graphs[index] for index in group.tolist()])
+        classes += [group[positions] for positions in same if len(positions) > 1]
+        undecided.append(group[doubtful])
     classes.sort(key=lambda group: int(group[0]))
     return _report(parts, len(graphs), classes, undecided)
 
@@ -323,22 +323,19 @@ def _scrambled(codes: _Hashes) -> _Hashes:
     return result
 
 
-class _Classes(NamedTuple):
-    """A partition of the graphs given, by their positions."""
-
-    classes: list[list[int]]  # graphs of one class are the same
-    undecided: list[int]  # graphs that could also be the same as one of another class: too large or hard to compare
-
-
 class _ExactComparison:
     """Sorts groups of graphs into classes; the patience for hard ones is shared by all groups."""
 
     def __init__(self) -> None:
         self.patience = _PATIENCE
 
-    def classes(self, graphs: Sequence[Graph]) -> _Classes:
-        """Graphs with features of one kind and shape → classes of the same."""
-        outcome = _Classes([], [])
+    def classes(self, graphs: Sequence[Graph]) -> tuple[list[list[int]], list[int]]:
+        """Graphs with features of one kind and shape → classes of the same, by their positions.
+
+        Behind them those that could also be the same as one of another class: too large or too hard to compare.
+        """
+        classes: list[list[int]] = []
+        undecided: list[int] = []
         first: list[LabelledGraph] = []  # of each class
         copies: dict[bytes, int] = {}  # bytes of a graph → its class
         candidates: dict[int | None, list[int]] = {}  # fingerprint → classes
@@ -351,12 +348,12 @@ class _ExactComparison:
                     number = len(first)
                     first.append(graph)
                     similar.append(number)
-                    outcome.classes.append([])
+                    classes.append([])
                 if doubtful:
-                    outcome.undecided.append(position)
+                    undecided.append(position)
                 copies[key] = number
-            outcome.classes[copies[key]].append(position)
-        return outcome
+            classes[copies[key]].append(position)
+        return classes, undecided
 
     def _search(self, graph: LabelledGraph, others: list[tuple[int, LabelledGraph]]) -> tuple[int | None, bool]:
         """The class that a graph belongs to, if any, and whether that was left undecided."""

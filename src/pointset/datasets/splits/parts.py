@@ -62,11 +62,7 @@ def part_of(word: object) -> str | None:
 
 
 def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """The value as an int.
-
-    Raises:
-        SpecError: it is not a whole number, or too small.
-    """
+    """The value as an int; a :class:`SpecError` where it is not a whole number, or too small."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -338,16 +338,14 @@ def _exact_shares(count: int, fractions: Sequence[float]) -> tuple[Fraction, Fra
     """The share of train, val and test as exact fractions that add up to 1.
 
     A decimal such as 0.1 means one tenth and not its binary neighbour, so that sizes never hang on a rounding error.
-
-    Raises:
-        SpecError: the fractions are not three numbers that add up to 1, nor whole counts that add up to ``count``.
     """
     count = whole_number(count, "count", least=1)
     try:
         given = tuple(fractions)
     except TypeError:
         raise SpecError(f"got fractions={fractions!r}; expected {_EXPECTED}") from None
-    if len(given) != len(PARTS) or not all(_is_share(value) for value in given):
+    shares = [value for value in given if isinstance(value, Real) and not isinstance(value, bool)]
+    if len(shares) != len(given) or len(given) != len(PARTS) or not all(0 <= value < math.inf for value in shares):
         raise SpecError(f"got fractions={fractions!r}; expected {_EXPECTED}, none below 0. A part may be 0")
     exact = [Fraction(repr(float(value))) for value in given]
     total = sum(exact, Fraction(0))
@@ -357,7 +355,3 @@ def _exact_shares(count: int, fractions: Sequence[float]) -> tuple[Fraction, Fra
     if not exact[0]:
         raise SpecError(f"got fractions={fractions!r}, which leave nothing to train on; expected a first part above 0")
     return exact[0] / total, exact[1] / total, exact[2] / total
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and float(value) >= 0
