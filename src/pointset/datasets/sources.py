@@ -144,11 +144,7 @@ class Found:
 
 
 def data_folder(chosen: str | Path | None = None) -> Path | None:
-    """The folder that was chosen, or ``$POINTSET_DATA``; None where neither is set.
-
-    Raises:
-        MissingDataError: the folder is not there.
-    """
+    """The folder that was chosen, or ``$POINTSET_DATA``, which must be there; None where neither is set."""
     named = chosen if chosen is not None else os.environ.get(DATA_VARIABLE) or None
     if named is None:
         return None
@@ -173,11 +169,7 @@ def find(benchmark: Benchmark, data_dir: str | Path | None = None) -> Found | No
 def obtain(
     benchmark: Benchmark, data_dir: str | Path | None = None, *, download: bool = True, show: bool | None = None
 ) -> Found:
-    """The first source whose files are on this machine, or can be downloaded.
-
-    Raises:
-        MissingDataError: no source can be had; the message says what to put where.
-    """
+    """The first source whose files are on this machine, or can be downloaded; otherwise an error that says the ways."""
     folder = data_folder(data_dir)
     if found := next(_present(benchmark, folder), None):
         return found

@@ -139,9 +139,8 @@ def _counts(arrays: GraphArrays, paper: PaperRow | None) -> Iterator[Check]:
     graphs = len(arrays)
     nodes, edges = (float(counts.mean()) if graphs else 0.0 for counts in (arrays.num_nodes, arrays.num_edges))
     if paper is None:
-        yield Check("graphs", f"{graphs:,}", "not in the paper's table", None)
-        yield Check("mean nodes", f"{nodes:,.2f}", "not in the paper's table", None)
-        yield Check("mean edges", f"{edges:,.2f}", "not in the paper's table", None)
+        shown = {"graphs": f"{graphs:,}", "mean nodes": f"{nodes:,.2f}", "mean edges": f"{edges:,.2f}"}
+        yield from (Check(what, found, "not in the paper's table", None) for what, found in shown.items())
         return
     yield _against_paper("graphs", graphs, paper.graphs, "")  # no slip excuses a dataset that is cut short
     yield _against_paper("mean nodes", nodes, paper.nodes, paper.slip)

@@ -107,11 +107,7 @@ def _texts(path: Path, name: str, value: Any, count: int) -> list[str]:
 def read_list(file: DataFile, entries: str, *, largest: int = LARGEST, advance: Advance = lambda _: None) -> list[Any]:
     """A list of graphs, from a file of ``torch.save`` (``.pt``) or a pickle (all else); only plain data is rebuilt.
 
-    Args:
-        file: alone or inside a zip.
-        entries: what the list should hold, for messages.
-        largest: bytes.
-        advance: told of the bytes of a pickle as they are read.
+    ``entries`` says what it should hold, for messages; ``advance`` is told of the bytes of a pickle as they are read.
     """
     from pointset.datasets.safe_pickle import read_pickle, read_torch  # imports torch
 

@@ -95,12 +95,12 @@ def find_files(files: Sequence[Path], names: Sequence[str]) -> list[DataFile]:
             inside = archive.namelist()
     except _DAMAGED as error:
         raise FileFormatError(f"{path} is not a whole zip ({_reason(error)}); get it again") from None
-    found = {name: entry for name in names for entry in reversed(inside) if f"/{entry}".endswith(f"/{name}")}
-    if absent := [name for name in names if name not in found]:
+    entries = {name: entry for name in names for entry in reversed(inside) if f"/{entry}".endswith(f"/{name}")}
+    if absent := [name for name in names if name not in entries]:
         raise FileFormatError(
             f"{path} holds no {absent[0]}; expected the official archive, got {', '.join(inside[:8]) or 'none'}"
         )
-    return [DataFile(path, found[name]) for name in names]
+    return [DataFile(path, entries[name]) for name in names]
 
 
 def _reason(error: Exception) -> str:

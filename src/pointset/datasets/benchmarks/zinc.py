@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pointset.arrays import Array, read_arrays
-from pointset.datasets.benchmarks.pyg_files import arrays_of, read_collated, read_list
+from pointset.datasets.benchmarks.pyg_files import Collated, arrays_of, collate, read_collated, read_list
 from pointset.datasets.benchmarks.reading import DataFile, as_features, expect_real, expect_whole, find_files
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.molecules.zinc import ZINC_ATOM_COLUMNS
@@ -92,56 +92,42 @@ def read_raw(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
             molecules = read_list(file, "molecules, each a dict", advance=advance)
             if part in chosen:
                 molecules = [molecules[number] for number in _read_index(chosen[part], len(molecules))]
-            tables.append(_table(file, molecules))
+            flat = collate((_fields(f"{file}, molecule {at}", one) for at, one in enumerate(molecules)), "atom_type")
+            tables.append(_checked(file, flat, "atom_type", "bond_type", _TARGET))
     return joined_parts(tables)
 
 
 def read_processed(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     """From PyG's ``train.pt``, ``val.pt`` and ``test.pt``: each is (data, slices), all graphs in flat tensors."""
-    tables = []
-    for path in files:
-        flat = read_collated(path, nodes=("x",), edges=("edge_attr",), graphs=("y",))
-        tables.append(
-            GraphTable(
-                num_nodes=flat.num_nodes,
-                num_edges=flat.num_edges,
-                edges=flat["edge_index"],
-                x=as_features(f"{path}, x", flat["x"].reshape(-1, 1), ATOMS),
-                edge_attr=as_features(f"{path}, edge_attr", flat["edge_attr"].reshape(-1, 1), BONDS),
-                y=as_features(f"{path}, y", flat["y"].reshape(-1, 1), Reals(1))[:, 0],
-            )
-        )
-    return joined_parts(tables)
+    flat = [read_collated(path, nodes=("x",), edges=("edge_attr",), graphs=("y",)) for path in files]
+    return joined_parts([_checked(path, part, "x", "edge_attr", "y") for path, part in zip(files, flat, strict=True)])
 
 
-def _table(file: DataFile, molecules: Sequence[Any]) -> GraphTable:
-    """All molecules of a part; each edge is listed in both directions, as the matrix has it."""
-    atoms, bonds, edges, targets = [], [], [], []
-    for number, molecule in enumerate(molecules):
-        atom_type, matrix, target = _fields(f"{file}, molecule {number}", molecule)
-        ends = np.nonzero(matrix)
-        atoms.append(atom_type)
-        bonds.append(matrix[ends])
-        edges.append(np.stack(ends))
-        targets.append(target)
-    return GraphTable(
-        num_nodes=np.array([len(rows) for rows in atoms]),
-        num_edges=np.array([len(rows) for rows in bonds]),
-        edges=np.concatenate(edges, axis=1),
-        x=as_features(f"{file}, atom_type", np.concatenate(atoms)[:, None], ATOMS),
-        edge_attr=as_features(f"{file}, bond_type", np.concatenate(bonds)[:, None], BONDS),
-        y=as_features(f"{file}, {_TARGET}", np.concatenate(targets)[:, None], Reals(1))[:, 0],
+def _checked(place: object, flat: Collated, atoms: str, bonds: str, target: str) -> GraphTable:
+    """All molecules of a part, from the fields with these names."""
+    x, edge_attr, y = (
+        as_features(f"{place}, {name}", flat[name].reshape(-1, 1), spec)
+        for name, spec in ((atoms, ATOMS), (bonds, BONDS), (target, Reals(1)))
     )
+    return GraphTable(flat.num_nodes, flat.num_edges, flat["edge_index"], y=y[:, 0], x=x, edge_attr=edge_attr)
 
 
-def _fields(place: str, molecule: Any) -> tuple[Array, Array, Array]:
+def _fields(place: str, molecule: Any) -> dict[str, Array]:
+    """The flat fields of a molecule; each edge is listed in both directions, as the matrix has it."""
     atom_type, matrix, target = arrays_of(place, molecule, ("atom_type", "bond_type", _TARGET)).values()
     if atom_type.ndim != 1 or matrix.shape != (len(atom_type),) * 2 or target.size != 1:
         raise FileFormatError(
             f"{place}: atom_type has shape {atom_type.shape}, bond_type {matrix.shape}, the target {target.shape}; "
             "expected (n,), (n, n) and one number"
         )
-    return _whole(f"{place}, atom_type", atom_type), _whole(f"{place}, bond_type", matrix), target.reshape(1)
+    matrix = _whole(f"{place}, bond_type", matrix)
+    ends = np.nonzero(matrix)
+    return {
+        "atom_type": _whole(f"{place}, atom_type", atom_type),
+        "bond_type": matrix[ends],
+        "edge_index": np.stack(ends),
+        _TARGET: target.reshape(1),
+    }
 
 
 def _whole(place: str, array: Array) -> Array:

@@ -70,9 +70,8 @@ def read(path: Path) -> Iterator[GraphRecord]:
             if problem is not None:
                 graph.refuse(rows.line_num, problem)
                 continue
-            weight = cells[columns.weight] if columns.weight is not None else ""
-            edge_attr = [cells[at] for at in columns.edge_attr]
-            graph.add(rows.line_num, cells[columns.source], cells[columns.target], weight, edge_attr)
+            numbers = ["" if at is None else cells[at] for at in (columns.weight, *columns.edge_attr)]
+            graph.add(rows.line_num, cells[columns.source], cells[columns.target], numbers)
     if not graphs and not lost:
         raise FileFormatError(f"{shown_name(path)} has a header, but no rows; expected a row for each edge")
     yield from lost
@@ -134,20 +133,17 @@ class _EdgeRows:
 
     def __init__(self) -> None:
         self._labels: dict[str, None] = {}  # an ordered set
-        self._edges: dict[tuple[str, str], int] = {}  # edge → position in the lists below
-        self._lines: list[int] = []
-        self._weights: list[str] = []
-        self._edge_attr: list[list[str]] = []
+        self._edges: dict[tuple[str, str], tuple[int, list[str]]] = {}  # edge → its line, and weight and features there
         self._problem: str | None = None
 
     def refuse(self, line: int, problem: str) -> None:
         """The graph is bad; the first reason is kept."""
         self._problem = self._problem or f"line {line}: {problem}"
 
-    def add(self, line: int, source: str, target: str, weight: str, edge_attr: list[str]) -> None:
-        """One row as it stands in the file."""
+    def add(self, line: int, source: str, target: str, numbers: list[str]) -> None:
+        """One row as it stands in the file; ``numbers`` are the weight and the edge features."""
         if not target or not source:
-            if (target and not source) or weight or any(edge_attr):
+            if (target and not source) or any(numbers):
                 self.refuse(line, f"an edge without {'target' if source else 'source'}; expected both ends")
             elif source:
                 self._labels.setdefault(source)
@@ -155,19 +151,12 @@ class _EdgeRows:
         self._labels.setdefault(source)
         self._labels.setdefault(target)
         ends = (source, target) if source <= target else (target, source)
-        if ends not in self._edges:
-            self._edges[ends] = len(self._lines)
-            self._lines.append(line)
-            self._weights.append(weight)
-            self._edge_attr.append(edge_attr)
-            return
-        at = self._edges[ends]
-        before, again = [self._weights[at], *self._edge_attr[at]], [weight, *edge_attr]
-        if before != again and not all(map(_same_number, before, again)):
+        first, before = self._edges.setdefault(ends, (line, numbers))
+        if before != numbers and not all(map(_same_number, before, numbers)):
             self.refuse(
                 line,
-                f"the edge {source} – {target} stands also in line {self._lines[at]} with another weight or other "
-                "features; an undirected edge has one of each",
+                f"the edge {source} – {target} stands also in line {first} with another weight or other features; an "
+                "undirected edge has one of each",
             )
 
     def record(self, name: str, ignored: tuple[str, ...]) -> GraphRecord:
@@ -182,23 +171,24 @@ class _EdgeRows:
             return GraphRecord(name, problem=str(error))
 
     def _weight_array(self) -> Floats | None:
-        if not any(self._weights):
+        rows = self._edges.values()
+        if not any(numbers[0] for _, numbers in rows):
             return None
-        weights = [_number(cell, line, "weight") for cell, line in zip(self._weights, self._lines, strict=True)]
-        for weight, line in zip(weights, self._lines, strict=True):
+        weights = [_number(numbers[0], line, "weight") for line, numbers in rows]
+        for weight, (line, _) in zip(weights, rows, strict=True):
             if not math.isfinite(weight):
                 raise GraphError(f"line {line}: the weight is {weight}; expected a finite number")
         return np.array(weights, dtype=np.float64)
 
     def _features(self) -> Features:
-        width = max((at + 1 for cells in self._edge_attr for at, cell in enumerate(cells) if cell), default=0)
+        rows = [(line, numbers[1:]) for line, numbers in self._edges.values()]
+        width = max((at + 1 for _, cells in rows for at, cell in enumerate(cells) if cell), default=0)
         if not width:
             return NO_FEATURES
-        rows = [
-            [_number(cell, line, f"edge_attr{at}") for at, cell in enumerate(cells[:width])]
-            for cells, line in zip(self._edge_attr, self._lines, strict=True)
+        table = [
+            [_number(cell, line, f"edge_attr{at}") for at, cell in enumerate(cells[:width])] for line, cells in rows
         ]
-        return Features(edge_attr=tensor_of(rows, "edge_attr"))
+        return Features(edge_attr=tensor_of(table, "edge_attr"))
 
 
 def _same_number(one: str, other: str) -> bool:

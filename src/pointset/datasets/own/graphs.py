@@ -213,7 +213,10 @@ def _feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int
             problems[index] = ("no nodes", "the graph has no nodes; expected at least one")
         elif reason := _values_problem(graph):
             problems[index] = ("features that are not finite numbers", reason)
-        elif not _fits(widths[index], usual, graph):
+        elif any(
+            width != expected and (name != "edge_attr" or graph.edges.shape[1])
+            for name, width, expected in zip(_FEATURES, widths[index], usual, strict=True)
+        ):
             example = names[next(other for other, seen in enumerate(widths) if seen == usual)]
             reason = f"it has {_describe(widths[index])}; expected {_describe(usual)}, as most graphs ({example} first)"
             problems[index] = ("other features than most graphs", reason)
@@ -287,14 +290,6 @@ def _inferred(features: Tensor) -> Spec:
 def _widths(graph: Graph) -> Widths:
     tensors = (getattr(graph.features, name) for name in _FEATURES)
     return tuple(None if tensor is None else math.prod(tensor.shape[1:]) or None for tensor in tensors)
-
-
-def _fits(widths: Widths, usual: Widths, graph: Graph) -> bool:
-    without_edges = not graph.edges.shape[1]
-    return all(
-        width == expected or (name == "edge_attr" and without_edges)
-        for name, width, expected in zip(_FEATURES, widths, usual, strict=True)
-    )
 
 
 def _values_problem(graph: Graph) -> str | None:

@@ -49,7 +49,7 @@ def make_split(
     cells: Sequence[str] | None = None,
     rejected: int = 0,
 ) -> tuple[Split, str]:
-    """Split ``count`` graphs as the option ``split=`` says.
+    """Split ``count`` graphs as the option ``split=`` says, and say it in words for the dataset's card.
 
     Args:
         how: ``"random"``, ``"stratified"`` (by the targets), ``"scaffold"`` (molecules; deterministic),
@@ -60,13 +60,6 @@ def make_split(
         smiles: (count,) of molecules.
         cells: (count,) of the split column.
         rejected: how many rows were left out before these graphs were counted.
-
-    Returns:
-        The split, and how the dataset's card describes it.
-
-    Raises:
-        SpecError: an unknown choice, or one that does not exist for these graphs.
-        FileFormatError: the file is not a split of so many graphs.
     """
     if cells is not None:
         return split_by_column(cells), f"the table's column {split_column_of(how)!r}"

@@ -198,13 +198,13 @@ def _feature_colours(graphs: GraphArrays, name: Literal["x", "edge_attr"], count
     rows = np.zeros(int(counts.sum()), dtype=np.uint64)
     if isinstance(graphs.features, FlatFeatures):
         flat: Tensor | None = getattr(graphs.features, name)
-        return shapes, rows if flat is None else _row_hashes([flat], _is_whole(flat))
+        return shapes, rows if flat is None else _row_hashes([flat], not flat.is_floating_point())
     by_shape: dict[tuple[int, ...], dict[int, Tensor]] = {}
     for index, given in enumerate(graphs.features or ()):
         tensor: Tensor | None = getattr(given, name)
         if tensor is not None:
             by_shape.setdefault(tuple(tensor.shape[1:]), {})[index] = tensor
-    whole = all(_is_whole(tensor) for tensors in by_shape.values() for tensor in tensors.values())
+    whole = not any(tensor.is_floating_point() for tensors in by_shape.values() for tensor in tensors.values())
     for code, tensors in enumerate(by_shape.values(), start=1):
         graph = np.array(list(tensors))
         shapes[graph] = code
@@ -225,11 +225,6 @@ def _feature_rows(tensor: Tensor, *, whole: bool) -> NDArray[np.int64]:
     rows = tensor.detach().to_dense().cpu().to(torch.int64 if whole else torch.float64)
     table = rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).numpy()
     return table if whole else _real_bits(table)
-
-
-def _is_whole(tensor: Tensor) -> bool:
-    """Whether the features are whole numbers or truth values."""
-    return not tensor.is_floating_point()
 
 
 def _real_bits(values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -297,10 +292,6 @@ def _alike(graphs: _ColouredGraphs) -> list[Integers]:
         if colours <= before:  # stable: a further round would change nothing
             break
         graphs = graphs.refined()
-    return _groups(graphs)
-
-
-def _groups(graphs: _ColouredGraphs) -> list[Integers]:
     _, group, size = np.unique(graphs.fingerprints(), return_inverse=True, return_counts=True)
     order = np.argsort(group, kind="stable")
     parts = np.split(graphs.index[order], np.cumsum(size)[:-1])
@@ -427,7 +418,7 @@ def labelled_graphs(graphs: Sequence[Graph]) -> list[LabelledGraph]:
 
 def _rows(tensors: list[Tensor | None], counts: list[int]) -> list[NDArray[np.int64]]:
     """(rows, width) for each graph; width 0 without features."""
-    whole = all(_is_whole(tensor) for tensor in tensors if tensor is not None)
+    whole = not any(tensor.is_floating_point() for tensor in tensors if tensor is not None)
     return [
         np.zeros((count, 0), dtype=np.int64) if tensor is None else _feature_rows(tensor, whole=whole)
         for tensor, count in zip(tensors, counts, strict=True)
