@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pointset.cli import datasets_check, datasets_show
 from pointset.cli.console import load_torch, output_console, plain_table, print_json, reported_errors, say, show_error
-from pointset.cli.datasets_show import DataFolderOption, describe_task, describe_task_briefly, named_benchmark
+from pointset.cli.datasets_show import DataFolderOption, describe_task, named_benchmark
 from pointset.cli.options import Command, Commands, JsonFlag
 from pointset.datasets.card import Card
 from pointset.errors import MissingDataError
@@ -161,14 +161,14 @@ def _show_list(entries: list[_Entry]) -> None:
     for column in table.columns:
         column.no_wrap = column.header not in ("task", "here")
     for entry in entries:
-        table.add_row(*_cells(entry, describe_task if console.width >= _ROOMY else describe_task_briefly))
+        table.add_row(*_cells(entry, brief=console.width < _ROOMY))
     console.print(table)
     console.print()
     for line in _notes(entries):
         console.print(line, style="dim", markup=False, soft_wrap=not console.is_terminal)
 
 
-def _cells(entry: _Entry, task: Callable[[Card], str]) -> list[Any]:
+def _cells(entry: _Entry, *, brief: bool) -> list[Any]:
     card, paper = entry.card, entry.card.paper
     sizes = ["–"] * 3
     if paper is not None:
@@ -177,7 +177,7 @@ def _cells(entry: _Entry, task: Callable[[Card], str]) -> list[Any]:
         here = Text(entry.found.origin, style="green")
     else:
         here = Text(_DOWNLOADABLE if entry.downloadable else _MISSING, style="yellow" if entry.downloadable else "dim")
-    return [Text(card.name, style="bold"), task(card), *sizes, card.metric.with_arrow, here]
+    return [Text(card.name, style="bold"), describe_task(card, brief=brief), *sizes, card.metric.with_arrow, here]
 
 
 def _notes(entries: list[_Entry]) -> list[str]:

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pointset.cli.console import load_torch, output_console, plain_table, print_json, reported_errors, say, show_error
-from pointset.cli.options import JsonFlag, check_picture, refuse_options
+from pointset.cli.options import JsonFlag, check_picture, refuse_options, usage_errors
 from pointset.datasets.card import Card, Level, Target, Task
-from pointset.errors import MissingDataError, SpecError
+from pointset.errors import MissingDataError
 from pointset.specs import Categories, Spec
 from pointset.text import counted, number, percent, printable
 
@@ -96,10 +96,8 @@ def named_benchmark(name: str) -> Benchmark:
     """The dataset of this name; another name is a usage error."""
     from pointset.datasets.loading import benchmark_named
 
-    try:
+    with usage_errors("NAME"):
         return benchmark_named(name)
-    except SpecError as error:
-        raise typer.BadParameter(str(error), param_hint="NAME") from None
 
 
 def _graph_numbers(text: str) -> list[int]:
@@ -244,27 +242,19 @@ def _feature_texts(spec: Spec, names: Sequence[str]) -> Iterator[str]:
         yield from (f"{name} [real]" for name in names)
 
 
-def describe_task(card: Card) -> str:
-    """``node regression, 13 targets``."""
-    of_nodes = "node " if card.level is Level.NODE else ""
+def describe_task(card: Card, *, brief: bool = False) -> str:
+    """``node regression, 13 targets``; brief, in at most 16 letters, ``13 targets/node``."""
+    kind, count = card.task.value, ""
     if card.task is Task.MULTI_CLASS:
-        return f"{of_nodes}classification, {len(card.classes)} classes"
-    if card.task is Task.MULTI_LABEL:
-        return f"{of_nodes}classification, {len(card.targets)} labels"  # of which a row has any number
-    targets = f", {len(card.targets)} targets" if len(card.targets) > 1 else ""
-    return f"{of_nodes}{card.task.value}{targets}"
-
-
-def describe_task_briefly(card: Card) -> str:
-    """At most 16 letters, for narrow tables: ``13 targets/node``."""
-    of_nodes = "/node" if card.level is Level.NODE else ""
-    if card.task is Task.MULTI_CLASS:
-        return f"{len(card.classes)} classes{of_nodes}"
-    if card.task is Task.MULTI_LABEL:
-        return f"{len(card.targets)} labels{of_nodes}"
-    if len(card.targets) > 1:
-        return f"{len(card.targets)} targets{of_nodes}"
-    return ("binary" if card.task is Task.BINARY else "regression") + of_nodes
+        kind, count = "classification", f"{len(card.classes)} classes"
+    elif card.task is Task.MULTI_LABEL:  # of which a row has any number
+        kind, count = "classification", f"{len(card.targets)} labels"
+    elif len(card.targets) > 1:
+        count = f"{len(card.targets)} targets"
+    of_nodes = card.level is Level.NODE
+    if brief:
+        return (count or kind.split()[0]) + ("/node" if of_nodes else "")
+    return ("node " if of_nodes else "") + kind + (f", {count}" if count else "")
 
 
 def short_name(column: str) -> str:
@@ -291,26 +281,18 @@ def _print_statistics(console: Console, found: Statistics, card: Card) -> None:
     """Sizes, features and targets in tables."""
     console.print()
     console.print(_headline(found), style="bold", soft_wrap=not console.is_terminal)
-    sizes = _table(console, "", *_SPREAD)
-    for title, spread in (
-        ("nodes per graph", found.nodes),
-        ("edges per graph", found.edges),
-        ("degree", found.degrees),
-        ("components per graph", found.components),
-    ):
-        sizes.add_row(title, *_spread_cells(spread))
-    tables = [sizes]
+    sizes = {
+        "nodes per graph": found.nodes,
+        "edges per graph": found.edges,
+        "degree": found.degrees,
+        "components per graph": found.components,
+    }
+    _print_table(console, "", _SPREAD, [[title, *_spread_cells(spread)] for title, spread in sizes.items()])
     for title, columns in (("node features", found.node_columns), ("edge features", found.edge_columns)):
         if columns:
-            tables.append(_feature_table(console, title, columns))
+            _print_features(console, title, columns)
     if found.targets:
-        regression = card.task is Task.REGRESSION
-        tables.append(
-            _regression_table(console, found.targets) if regression else _class_table(console, found.targets, card)
-        )
-    for table in tables:
-        console.print()
-        console.print(table)
+        _print_targets(console, found.targets, card)
 
 
 def _headline(found: Statistics) -> str:
@@ -328,53 +310,47 @@ def _headline(found: Statistics) -> str:
     return ", ".join(parts) + (f"; split: {split}" if split else "")
 
 
-def _feature_table(console: Console, title: str, columns: Sequence[Column]) -> Table:
-    categorical = all(column.categories is not None for column in columns)
-    table = _table(console, title, *(("categories", "occurring") if categorical else (*_SPREAD, "missing")))
-    for column in columns:
-        name = short_name(column.name)
-        if categorical:
-            table.add_row(name, f"{column.categories:,}", f"{column.occurring:,}")
-        else:
-            table.add_row(name, *_spread_cells(column.spread), f"{column.missing:,}")
-    return table
+def _print_features(console: Console, title: str, columns: Sequence[Column]) -> None:
+    names = [short_name(column.name) for column in columns]
+    if all(column.categories is not None for column in columns):
+        headers: tuple[str, ...] = ("categories", "occurring")
+        cells = [[f"{column.categories:,}", f"{column.occurring:,}"] for column in columns]
+    else:
+        headers = (*_SPREAD, "missing")
+        cells = [[*_spread_cells(column.spread), f"{column.missing:,}"] for column in columns]
+    _print_table(console, title, headers, [[name, *row] for name, row in zip(names, cells, strict=True)])
 
 
-def _regression_table(console: Console, targets: Sequence[TargetColumn]) -> Table:
-    missing = any(target.missing for target in targets)
-    table = _table(console, "targets", *_SPREAD, *(("missing",) if missing else ()))
-    for target in targets:
-        name = Target(target.name, target.unit).label
-        cells = [*_spread_cells(target.spread), *([f"{target.missing:,}"] if missing else [])]
-        table.add_row(printable(name), *cells)
-    return table
-
-
-def _class_table(console: Console, targets: Sequence[TargetColumn], card: Card) -> Table:
-    """A row for each class; where there are many labels with two classes each, a row for each label."""
-    missing = any(target.missing for target in targets)
-    if card.task is Task.MULTI_LABEL:
-        table = _table(console, "labels", "yes", "no", "share of yes", *(("missing",) if missing else ()))
+def _print_targets(console: Console, targets: Sequence[TargetColumn], card: Card) -> None:
+    """A row for each target or label; where there is one with classes, for each class."""
+    rows = []
+    if card.task not in (Task.REGRESSION, Task.MULTI_LABEL):
         for target in targets:
-            no, yes = list((target.counts or {}).values())[:2]
-            cells = [f"{yes:,}", f"{no:,}", _share(yes, yes + no), *([f"{target.missing:,}"] if missing else [])]
-            table.add_row(printable(target.name), *cells)
-        return table
-    table = _table(console, "classes", "rows", "share")
+            counts = [*(target.counts or {}).items(), *([("missing", target.missing)] if target.missing else [])]
+            rows += [[printable(name), f"{count:,}", _share(count, target.rows)] for name, count in counts]
+        _print_table(console, "classes", ("rows", "share"), rows)
+        return
+    missing = any(target.missing for target in targets)
     for target in targets:
-        for name, count in (target.counts or {}).items():
-            table.add_row(printable(name), f"{count:,}", _share(count, target.rows))
-        if target.missing:
-            table.add_row("missing", f"{target.missing:,}", _share(target.missing, target.rows))
-    return table
+        if card.task is Task.REGRESSION:
+            cells = [Target(target.name, target.unit).label, *_spread_cells(target.spread)]
+        else:
+            no, yes = list((target.counts or {}).values())[:2]
+            cells = [target.name, f"{yes:,}", f"{no:,}", _share(yes, yes + no)]
+        rows.append([printable(cells[0]), *cells[1:], *([f"{target.missing:,}"] if missing else [])])
+    title, headers = ("targets", _SPREAD) if card.task is Task.REGRESSION else ("labels", ("yes", "no", "share of yes"))
+    _print_table(console, title, (*headers, *(["missing"] if missing else [])), rows)
 
 
-def _table(console: Console, title: str, *headers: str) -> Table:
+def _print_table(console: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = plain_table(console, title, *headers, numbers=headers)
     for column in table.columns[1:]:
         column.no_wrap, column.min_width = True, 9
     table.columns[0].overflow, table.columns[0].min_width = "fold", 20
-    return table
+    for row in rows:
+        table.add_row(*row)
+    console.print()
+    console.print(table)
 
 
 def _spread_cells(spread: Spread | None) -> list[str]:

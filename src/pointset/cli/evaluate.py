@@ -26,13 +26,7 @@ EXAMPLES = """
 """
 
 
-class Part(StrEnum):
-    """Of the run's split."""
-
-    TRAIN = "train"
-    VAL = "val"
-    TEST = "test"
-    ALL = "all"
+Part = StrEnum("Part", ["TRAIN", "VAL", "TEST", "ALL"])
 
 
 def evaluate(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,8 +39,7 @@ EXAMPLES = """
   pointset express counting runs/one   [dim]what a model counts, on new graphs[/dim]
   pointset express distances runs/one  [dim]which distances its attention knows[/dim]
 """
-# how to measure, to print and to draw; loaded with torch
-_Parts = tuple[Callable[..., dict[str, Any]], Callable[[Mapping[str, Any]], None], Callable[[Any, Path], None]]
+_WorkersOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes; by default as many as cores.")]
 app = typer.Typer(cls=Commands, rich_markup_mode="rich", no_args_is_help=True, epilog=EXAMPLES)
 
 
@@ -77,9 +77,7 @@ def theorems(
         typer.Argument(metavar="[NAME]…", help='Names or parts of them: 3.1, "Theorem 5". By default all.'),
     ] = None,
     only_list: Annotated[bool, typer.Option("--list", help="Print what is claimed, and run nothing.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes; by default as many as cores.")
-    ] = None,
+    workers: _WorkersOption = None,
     json_file: JsonFileOption = None,
     picture: PictureOption = None,
 ) -> None:
@@ -192,9 +190,7 @@ def brec(
     precision: Annotated[
         FloatType, typer.Option(metavar="NAME", help="Of weights and points: float64 or float32.")
     ] = FloatType.FLOAT64,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes; by default as many as cores.")
-    ] = None,
+    workers: _WorkersOption = None,
     data_dir: DataDirOption = None,
     json_file: JsonFileOption = None,
     picture: PictureOption = None,
@@ -252,13 +248,10 @@ def _print_pairs(outcomes: dict[str, list[Outcome]], summaries: dict[str, Summar
     console.print("Regular: with strongly regular graphs, 4-vertex condition and distance-regular ones", style="dim")
     exact = {one.pair: one.separated for one in outcomes.get("3-wl", [])}
     for name, found in outcomes.items():
-        _say_missed(name, [one.pair for one in found if exact.get(one.pair) and not one.separated])
-
-
-def _say_missed(name: str, missed: list[int]) -> None:
-    if missed and name != "3-wl":
-        listed = ", ".join(map(str, missed[:20])) + (" …" if len(missed) > 20 else "")
-        say(f"{name} misses {counted(len(missed), 'pair')} that 3-wl distinguishes: {listed}")
+        missed = [one.pair for one in found if exact.get(one.pair) and not one.separated]
+        if missed:
+            listed = ", ".join(map(str, missed[:20])) + (" …" if len(missed) > 20 else "")
+            say(f"{name} misses {counted(len(missed), 'pair')} that 3-wl distinguishes: {listed}")
 
 
 # --- counting
@@ -292,32 +285,25 @@ def counting(
     picture: PictureOption = None,
 ) -> None:
     """Test which substructures a trained model counts, at each node of graphs that it has not seen."""
-    _test_model(_counting_parts, run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
-
-
-def _counting_parts() -> _Parts:
-    from pointset.paper.trained_counting import count_fresh
-    from pointset.reports.pictures import draw_counting
-
-    return count_fresh, _print_counting, draw_counting
-
-
-def _test_model(
-    parts: Callable[[], _Parts], run: Path, json_file: Path | None, picture: Path | None, **options: Any
-) -> None:
-    """What ``counting`` and ``distances`` do: measure, print, write."""
     with reported_errors():
         check_outputs(json_file, picture)
         load_torch()
-        measure, show, draw = parts()
-        found = measure(run, **options)
-        show(found)
-        write_outputs(found, json_file, picture, draw)
+        from pointset.paper.trained_counting import count_fresh
+        from pointset.reports.pictures import draw_counting
+
+        found = count_fresh(run, graphs=graphs, seed=seed, data_dir=data_dir)
+        _print_counting(found)
+        write_outputs(found, json_file, picture, draw_counting)
 
 
 def _print_counting(found: Mapping[str, Any]) -> None:
     console = output_console()
-    _print_errors(console, found)
+    families = list(found["families"])
+    table = plain_table(console, "normalised MAE", *families, numbers=families)
+    table.columns[0].overflow = "fold"
+    for name in found["substructures"]:
+        table.add_row(name, *(_error(scores[name]) for scores in found["families"].values()))
+    console.print(table)
     console.print()
     _print_families(console, found)
     if found["not_checked"]:
@@ -329,17 +315,8 @@ def _print_counting(found: Mapping[str, Any]) -> None:
         say("note: the run did not scale its targets; errors are divided by the deviations on fresh graphs")
 
 
-def _print_errors(console: Console, found: Mapping[str, Any]) -> None:
-    """Substructures by families: normalised MAE, green where the model counts."""
-    families = list(found["families"])
-    table = plain_table(console, "normalised MAE", *families, numbers=families)
-    table.columns[0].overflow = "fold"
-    for name in found["substructures"]:
-        table.add_row(name, *(_error(scores[name]) for scores in found["families"].values()))
-    console.print(table)
-
-
 def _error(scores: Mapping[str, Any]) -> str:
+    """Green where the model counts."""
     if scores["mae"] is None:
         return "[red]no number[/red]"
     text = f"{scores['mae']:.4f}" if scores["mae"] < 1000 else f"{scores['mae']:.3g}"
@@ -353,8 +330,9 @@ def _print_families(console: Console, found: Mapping[str, Any]) -> None:
     for family, scores in found["families"].items():
         about = found["graphs"][family]
         exact = sum(one["exact_share"] for one in scores.values()) / len(scores)
-        worst = max(scores, key=lambda name: _magnitude(scores[name]["largest_error"]))
-        largest = scores[worst]["largest_error"]
+        errors = {name: one["largest_error"] for name, one in scores.items()}
+        worst = max(errors, key=lambda name: math.inf if errors[name] is None else errors[name])
+        largest = errors[worst]
         seen = f"; {counted(about['seen'], 'graph')} left out that the run has seen" if about["seen"] else ""
         table.add_row(
             family,
@@ -366,10 +344,6 @@ def _print_families(console: Console, found: Mapping[str, Any]) -> None:
             about["description"] + seen,
         )
     console.print(table)
-
-
-def _magnitude(error: float | None) -> float:
-    return float("inf") if error is None else error
 
 
 # --- distances
@@ -410,14 +384,15 @@ def distances(
     picture: PictureOption = None,
 ) -> None:
     """Test which distances between nodes can be read off a trained model, layer by layer, beside fresh weights."""
-    _test_model(_distances_parts, run, json_file, picture, graphs=graphs, seed=seed, data_dir=data_dir)
+    with reported_errors():
+        check_outputs(json_file, picture)
+        load_torch()
+        from pointset.paper.trained_distances import measure_distances
+        from pointset.reports.pictures import draw_distances
 
-
-def _distances_parts() -> _Parts:
-    from pointset.paper.trained_distances import measure_distances
-    from pointset.reports.pictures import draw_distances
-
-    return measure_distances, _print_distances, draw_distances
+        found = measure_distances(run, graphs=graphs, seed=seed, data_dir=data_dir)
+        _print_distances(found)
+        write_outputs(found, json_file, picture, draw_distances)
 
 
 def _print_distances(found: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pointset.datasets.graph_files.formats import format_of
-from pointset.errors import FileFormatError
+from pointset.errors import FileFormatError, SpecError
 
 if TYPE_CHECKING:
     from pointset.runs.recipe import Recipe
-
-_PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 class _PlainFlags:
@@ -39,38 +38,11 @@ class Commands(_PlainFlags, TyperGroup):
     """A group of them."""
 
 
-class MatrixName(StrEnum):
-    """The names of ``pointset.points.matrices.MATRICES`` (a test compares the two)."""
-
-    LAPLACIAN = "laplacian"
-    ADJACENCY = "adjacency"
-    NORMALIZED_ADJACENCY = "normalized_adjacency"
-    AUGMENTED = "augmented"
-
-
-class FloatType(StrEnum):
-    """Precision of eigenpairs and weights."""
-
-    FLOAT64 = "float64"
-    FLOAT32 = "float32"
-
-
-class Device(StrEnum):
-    """Where a model is computed."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-class Progress(StrEnum):
-    """How the progress of training is shown."""
-
-    AUTO = "auto"
-    BAR = "bar"
-    PLAIN = "plain"
-    QUIET = "quiet"
-
+# values are the names in small letters
+MatrixName = StrEnum("MatrixName", ["LAPLACIAN", "ADJACENCY", "NORMALIZED_ADJACENCY", "AUGMENTED"])
+FloatType = StrEnum("FloatType", ["FLOAT64", "FLOAT32"])
+Device = StrEnum("Device", ["AUTO", "CPU", "CUDA"])
+Progress = StrEnum("Progress", ["AUTO", "BAR", "PLAIN", "QUIET"])
 
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a run, or a bundle: a folder or a .zip.")
@@ -81,8 +53,7 @@ SettingsArgument = Annotated[
 MatrixOption = Annotated[
     MatrixName,
     typer.Option(
-        metavar="NAME",
-        help="The matrix to decompose: laplacian, adjacency, normalized_adjacency or augmented.",
+        metavar="NAME", help="The matrix to decompose: laplacian, adjacency, normalized_adjacency or augmented."
     ),
 ]
 SmilesOption = Annotated[
@@ -138,12 +109,19 @@ def is_points_file(path: Path) -> bool:
     return path.suffix.lower() == ".safetensors" and not path.is_dir()
 
 
+@contextmanager
+def usage_errors(hint: str) -> Iterator[None]:
+    """What is refused inside is a usage error of this option or argument."""
+    try:
+        yield
+    except (FileFormatError, SpecError) as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None
+
+
 def check_graph_suffix(path: Path, hint: str) -> None:
     """Refuse a file of unknown kind as a usage error."""
-    try:
+    with usage_errors(hint):
         format_of(path)
-    except FileFormatError as error:
-        raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
 def check_folder_of(path: Path, hint: str) -> None:
@@ -153,12 +131,11 @@ def check_folder_of(path: Path, hint: str) -> None:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture that could not be written before any work is done."""
-    check_folder_of(path, "--picture")
-    if path.suffix.lower() not in _PICTURE_SUFFIXES:
-        raise typer.BadParameter(
-            f"got {path.name!r}; expected a name that ends in {', '.join(_PICTURE_SUFFIXES)}", param_hint="--picture"
-        )
+    """Refuse a picture that could not be written, or not be drawn without matplotlib, before any work is done."""
+    from pointset.reports.pictures import check_picture_file
+
+    with usage_errors("--picture"):
+        check_picture_file(path)
 
 
 def check_outputs(json_file: Path | None, picture: Path | None = None) -> None:
@@ -169,6 +146,3 @@ def check_outputs(json_file: Path | None, picture: Path | None = None) -> None:
             raise typer.BadParameter(f"{json_file} is a folder; name a file in it", param_hint="--json")
     if picture is not None:
         check_picture(picture)
-        from pointset.reports.pictures import check_picture_file
-
-        check_picture_file(picture)  # matplotlib is there

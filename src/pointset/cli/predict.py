@@ -66,15 +66,7 @@ EMBED_EXAMPLES = (
 )
 INPUT_HELP = "A table of SMILES, a graph file or a folder of them, or the name of a dataset."
 _ONLY_FOR = {"smiles": "TABLE", "no_header": "TABLE", "workers": "TABLE", "split": "DATASET", "data_dir": "DATASET"}
-
-
-class LevelName(StrEnum):
-    """What a representation is of."""
-
-    GRAPH = "graph"
-    NODE = "node"
-
-
+LevelName = StrEnum("LevelName", ["GRAPH", "NODE"])
 _Input = Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
 _Output = Annotated[Path, typer.Option("-o", "--output", metavar="OUT.csv", help="The file to write: .csv or .tsv.")]
 _NoHeader = Annotated[bool, typer.Option("--no-header", help="The table has no header line.")]

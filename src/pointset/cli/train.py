@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,12 +85,16 @@ def train(
         chosen = _recipe(recipe, settings or [], run_dir, resume, several=seeds is not None or folds is not None)
         folder = run_dir if run_dir is not None else _free_folder(chosen.name)
         load_torch()
-        how = _RunSettings(folder, resume, data_dir, device.value, devices, progress.value)
+        from pointset.training.devices import is_first_process
+
+        options = {"data_dir": data_dir, "device": device.value, "devices": devices, "watch": progress.value}
         try:
-            if seeds is None and folds is None:
-                _run_one(chosen, how)
-            else:
-                _run_all(chosen, how, seeds, folds)
+            if seeds is not None or folds is not None:
+                _run_all(chosen, folder, resume, options, seeds, folds)
+                return
+            result = _trained(chosen, folder, resume, options)
+            if is_first_process():
+                print_result(result, folder)
         except TrainingStopped as stopped:
             exit_interrupted(f"{stopped} Resume with:", _resume_command(folder))
 
@@ -137,74 +140,44 @@ def _resume_command(folder: Path) -> str:
 # --- training
 
 
-@dataclass(frozen=True)
-class _RunSettings:
-    folder: Path
-    resume: bool
-    data_dir: Path | None
-    device: str
-    devices: int
-    progress: str
-
-
-def _run_one(recipe: Recipe, how: _RunSettings) -> None:
-    from pointset.training.devices import is_first_process
-
-    result = _trained(recipe, how.folder, how, resume=how.resume)
-    if is_first_process():
-        print_result(result, how.folder)
-
-
-def _run_all(recipe: Recipe, how: _RunSettings, seeds: int | None, folds: int | None) -> None:
+def _run_all(
+    recipe: Recipe, folder: Path, resume: bool, options: dict[str, Any], seeds: int | None, folds: int | None
+) -> None:
     """Train with several seeds, or on several folds; each run can be resumed by itself."""
     from pointset.training.devices import is_first_process
     from pointset.training.run import repeats_of, train_many
 
     repeats = repeats_of(recipe, seeds, folds)
-    _check_folder(how, repeats)
+    begun = [repeat.name for repeat in repeats if RunFolder(folder / repeat.name).has_run]
+    if begun and not resume:
+        raise SpecError(
+            f"{folder} holds runs already ({', '.join(begun[:3])}…); resume them with --resume, or choose another "
+            "folder with --run-dir"
+        )
+    if RunFolder(folder).has_run:
+        raise SpecError(f"{folder} is the folder of a single run; choose another with --run-dir")
 
     def train_one(repeat: Repeat) -> dict[str, Any]:
-        folder = how.folder / repeat.name
-        if is_first_process() and how.progress != "quiet":
+        if is_first_process() and options["watch"] != "quiet":
             say(f"{repeat.name} ({1 + repeats.index(repeat)} of {counted(len(repeats), 'run')})", style="bold")
-        return _trained(repeat.recipe, folder, how, resume=how.resume and RunFolder(folder).has_run)
+        return _trained(repeat.recipe, folder / repeat.name, repeat.name in begun, options)
 
-    summary = train_many(repeats, how.folder, train_one)
+    summary = train_many(repeats, folder, train_one)
     if is_first_process():
         from pointset.reports.pages import write_comparison
 
         with optional_report():
-            write_comparison([how.folder / repeat.name for repeat in repeats], how.folder / "report.html")
-        print_summary(summary, how.folder)
+            write_comparison([folder / repeat.name for repeat in repeats], folder / "report.html")
+        print_summary(summary, folder)
 
 
-def _check_folder(how: _RunSettings, repeats: Sequence[Repeat]) -> None:
-    """All of them before the first begins."""
-    begun = [repeat.name for repeat in repeats if RunFolder(how.folder / repeat.name).has_run]
-    if begun and not how.resume:
-        raise SpecError(
-            f"{how.folder} holds runs already ({', '.join(begun[:3])}…); resume them with --resume, or choose another "
-            "folder with --run-dir"
-        )
-    if RunFolder(how.folder).has_run:
-        raise SpecError(f"{how.folder} is the folder of a single run; choose another with --run-dir")
-
-
-def _trained(recipe: Recipe, folder: Path, how: _RunSettings, *, resume: bool) -> dict[str, Any]:
+def _trained(recipe: Recipe, folder: Path, resume: bool, options: dict[str, Any]) -> dict[str, Any]:
     """The result of a run, whose report is written unless it is there."""
     from pointset.training.devices import is_first_process
     from pointset.training.run import train as train_recipe
 
     was_finished = resume and RunFolder(folder).is_finished
-    result = train_recipe(
-        recipe,
-        folder,
-        resume=resume,
-        data_dir=how.data_dir,
-        device=how.device,
-        devices=how.devices,
-        watch=how.progress,
-    )
+    result = train_recipe(recipe, folder, resume=resume, **options)
     if is_first_process() and not (was_finished and RunFolder(folder).report.exists()):  # one of half a run is stale
         from pointset.reports.pages import write_report
 
