@@ -98,7 +98,7 @@ def test_data_that_is_missing_is_no_fault_of_a_model(recipe: Recipe, monkeypatch
     monkeypatch.setattr(cost, "own_processes", pretended([failing("make_ready", MissingDataError("nowhere"))], []))
     with pytest.raises(MissingDataError, match="nowhere"):
         measure_cost([recipe], progress=False)
-    with pytest.raises(SpecError, match="got repeats=0; expected a whole number from 1"):
+    with pytest.raises(SpecError, match="got repeats=0; expected a whole number, 1 or more"):
         measure_cost([recipe], repeats=0)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from pointset.datasets.card import Card
+from pointset.datasets.splits.parts import whole_number
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import finite, write_json
 from pointset.metrics import metric_named
-from pointset.paper.families import whole_number
 from pointset.paper.processes import own_processes
 from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from pointset.datasets.card import Card, Level, Metric, Target, Task
+from pointset.datasets.splits.parts import whole_number
 from pointset.encoders.batch import PointBatch, collate
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
 from pointset.machine import forget_peak, peak_bytes, resident_bytes
 from pointset.paper.comparison import count_parameters, matched
-from pointset.paper.families import whole_number
 from pointset.paper.processes import OwnProcess, own_processes
 from pointset.points.convert import to_points_many
 from pointset.progress import progress_bar
@@ -85,19 +85,8 @@ def training_loader(recipe: Recipe, data: TrainingData, batches: Batches) -> Poi
     return PointLoader(data.points, indices=data.part("train"), dtype=dtype, batch_sampler=batches, generator=unused)
 
 
-class _OnDataset(NamedTuple):
-    stopwatch: Stopwatch
-    recipe: Recipe
-    data: TrainingData
-
-
-class _OnRandomGraphs(NamedTuple):
-    stopwatch: Stopwatch
-    model: PointModel
-
-
-_on_dataset: list[_OnDataset] = []  # the one model of this process
-_on_random_graphs: list[_OnRandomGraphs] = []  # likewise, where random graphs are the data
+_on_dataset: list[tuple[Stopwatch, Recipe, TrainingData]] = []  # the one model of this process
+_on_random_graphs: list[tuple[Stopwatch, str]] = []  # likewise, with its matrix, where random graphs are the data
 
 
 def make_ready(recipe: Recipe, data_dir: Path | None, threads: int) -> Ready:
@@ -108,14 +97,14 @@ def make_ready(recipe: Recipe, data_dir: Path | None, threads: int) -> Ready:
     model = build_model(recipe, data.card)
     graphs = data.part("train")
     batches = training_batches(data.points.num_nodes[graphs], data.points.ranks[graphs], recipe)
-    _on_dataset[:] = [_OnDataset(Stopwatch(recipe, model, data.card.task, threads), recipe, data)]
+    _on_dataset[:] = [(Stopwatch(recipe, model, data.card.task, threads), recipe, data)]
     return Ready(model.num_parameters, list(batches), time.perf_counter() - start)
 
 
 def time_batches(batches: Batches) -> Timed:
     """Train the model of this process on these batches; gathering them belongs to it."""
-    (here,) = _on_dataset
-    return here.stopwatch.time(training_loader(here.recipe, here.data, batches))
+    ((stopwatch, recipe, data),) = _on_dataset
+    return stopwatch.time(training_loader(recipe, data, batches))
 
 
 @dataclass(frozen=True)
@@ -175,8 +164,9 @@ def measure_cost(
             whole_number(number, name, 1)
     folder = None if data_dir is None else Path(data_dir)
     steps = len(recipes) * (1 + repeats)
+    ready: list[Ready | None] = []
+    rounds: list[list[Timed | None]] = []
     with own_processes(len(recipes)) as processes, progress_bar("cost", steps, show=progress) as advance:
-        ready: list[Ready | None] = []
         for recipe, process in zip(recipes, processes, strict=True):
             ready.append(process.call(make_ready, recipe, folder, threads))
             advance(1)
@@ -184,7 +174,6 @@ def measure_cost(
         timed_batches = epoch[:batches]
         for process in processes:
             process.call(time_batches, timed_batches[:1])  # what is done once and never again is not timed
-        rounds: list[list[Timed | None]] = []
         for _ in range(repeats):
             rounds.append([])
             for process in processes:
@@ -201,12 +190,11 @@ def _cost(
     recipe: Recipe, process: OwnProcess, ready: Ready | None, rounds: list[Timed | None], graphs: tuple[int, int]
 ) -> Cost:
     """``graphs``: those that were timed, and those of an epoch."""
-    parameters = None if ready is None else ready.parameters
     about: dict[str, Any] = {
         "model": recipe.model.preset,
         "width": recipe.model.dim,
         "layers": recipe.model.layers,
-        "parameters": parameters,
+        "parameters": None if ready is None else ready.parameters,
         "setup_seconds": None if ready is None else ready.seconds,
     }
     times = [one for one in rounds if one is not None]
@@ -244,13 +232,13 @@ ANY_GRAPHS = Card(
 def make_step_ready(recipe: Recipe, card: Card, threads: int) -> None:
     """Make the model of this process."""
     model = build_model(recipe, card)
-    _on_random_graphs[:] = [_OnRandomGraphs(Stopwatch(recipe, model, card.task, threads), model)]
+    _on_random_graphs[:] = [(Stopwatch(recipe, model, card.task, threads), model.matrix)]
 
 
 def time_step(nodes: int, graphs: int, seed: int) -> Timed:
     """One training step of the model of this process on so many random graphs of this size."""
-    (here,) = _on_random_graphs
-    return here.stopwatch.time([random_batch(nodes, graphs, seed, here.model.matrix)])
+    ((stopwatch, matrix),) = _on_random_graphs
+    return stopwatch.time([random_batch(nodes, graphs, seed, matrix)])
 
 
 def random_batch(nodes: int, graphs: int, seed: int, matrix: str) -> PointBatch:

@@ -28,6 +28,7 @@ import torch
 from torch_geometric.data import Data
 
 from pointset.arrays import Integers
+from pointset.datasets.splits.parts import whole_number
 from pointset.errors import GraphError, SpecError
 from pointset.points.inputs import read_graph
 from pointset.points.same_graph import is_same_graph
@@ -36,18 +37,6 @@ CSL_NODES = 41
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 MOST_CFI_NODES = 20_000  # a node of degree d in the base becomes 2^(d−1) nodes
 MOST_NODES = 100  # of strongly_regular; the constructions themselves have no bound
-
-
-def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:
-    """``value`` as a whole number from ``least`` to ``most``."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least or (most is not None and number > most):
-        expected = f"from {least}" if most is None else f"from {least} to {most}"
-        raise SpecError(f"got {name}={value!r}; expected a whole number {expected}")
-    return number
 
 
 def _linked(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> nx.Graph[int]:

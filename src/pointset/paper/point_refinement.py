@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from pointset.datasets.splits.parts import whole_number
 from pointset.errors import MatrixError
 from pointset.machine import check_fits
-from pointset.paper.families import whole_number
 from pointset.paper.refinement import (
     DRAWS,
     PRIME,

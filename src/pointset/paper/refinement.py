@@ -18,9 +18,10 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.datasets.splits.leaks import LabelledGraph, labelled_graphs
+from pointset.datasets.splits.parts import whole_number
 from pointset.errors import GraphError
 from pointset.machine import check_fits
-from pointset.paper.families import marked, whole_number
+from pointset.paper.families import marked
 from pointset.points.inputs import read_graph, read_graphs
 
 Colours = list[Integers]  # an array for each graph

@@ -57,6 +57,7 @@ from pointset.training.scoring import score
 _FEWEST, _MOST = 10, 30  # nodes of the small graphs, as in the benchmark
 _CYCLES = range(3, _MOST + 1)  # all there are: a family of them has no more graphs
 TRAINING_KIND = "training kind"
+Draw = Callable[[np.random.Generator], "nx.Graph[Any]"]
 
 
 class FreshFamily(NamedTuple):
@@ -111,7 +112,15 @@ def count_fresh(
             "scale": "fresh graphs" if predictor.bundle.scale is None else "run",
             "substructures": list(names),
             "families": scores,
-            "graphs": {name: _described(family, seen[name]) for name, family in families.items()},
+            "graphs": {
+                name: {
+                    "description": family.description,
+                    "graphs": len(family.graphs),
+                    "nodes": int(family.graphs.num_nodes.sum()),
+                    "seen": seen[name],
+                }
+                for name, family in families.items()
+            },
             "not_checked": reason,
         }
     )
@@ -216,22 +225,11 @@ def _fresh_only(
 
 def _scale_of(graphs: GraphArrays, predictor: Predictor) -> TargetScale:
     """For a run whose targets were not scaled: deviations of the counts on fresh graphs of the training kind."""
-    exact = _exact(graphs, counted_names(predictor))
-    count = len(predictor.card.targets)
-    mean, std = torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
-    columns = predictor.card.columns_of(counted_names(predictor))
-    of_counts = TargetScale.of(exact)
-    mean[columns], std[columns] = of_counts.mean, of_counts.std
-    return TargetScale(mean, std)
-
-
-def _described(family: FreshFamily, seen: int | None) -> dict[str, Any]:
-    return {
-        "description": family.description,
-        "graphs": len(family.graphs),
-        "nodes": int(family.graphs.num_nodes.sum()),
-        "seen": seen,
-    }
+    names, count = counted_names(predictor), len(predictor.card.targets)
+    scale = TargetScale(torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64))
+    columns, of_counts = predictor.card.columns_of(names), TargetScale.of(_exact(graphs, names))
+    scale.mean[columns], scale.std[columns] = of_counts.mean, of_counts.std
+    return scale
 
 
 def counting_families(count: int, seed: int) -> dict[str, FreshFamily]:
@@ -253,8 +251,9 @@ def counting_families(count: int, seed: int) -> dict[str, FreshFamily]:
 
 def mixed_graphs(count: int, seed: int) -> list[nx.Graph[Any]]:
     """Sparse random graphs, regular ones with n edges removed, trees and cycles of 10 to 30 nodes, in turn."""
-    draws = itertools.cycle((_random, _small_regular, _tree, _cycle))
-    return [draw(generator) for draw, generator in zip(draws, _generators(count, seed, len(_BEYOND)), strict=False)]
+    draws: list[Draw] = [_random, _small_regular, _tree, lambda generator: nx.cycle_graph(_size(generator))]
+    generators = _generators(count, seed, len(_BEYOND))
+    return [draw(generator) for draw, generator in zip(itertools.cycle(draws), generators, strict=False)]
 
 
 def _generators(count: int, seed: int, place: int) -> Sequence[np.random.Generator]:
@@ -290,30 +289,22 @@ def _small_regular(generator: np.random.Generator) -> nx.Graph[Any]:
 def _random(generator: np.random.Generator) -> nx.Graph[Any]:
     """As many edges as the benchmark's graphs have, anywhere."""
     nodes, degree = NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))]
-    graph: nx.Graph[Any] = nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_seed(generator))
-    return graph
+    return nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_seed(generator))
 
 
 def _tree(generator: np.random.Generator) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.random_labeled_tree(_size(generator), seed=_seed(generator))
-    return graph
+    tree: nx.Graph[Any] = nx.random_labeled_tree(_size(generator), seed=_seed(generator))
+    return tree
 
 
-def _cycle(generator: np.random.Generator) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.cycle_graph(_size(generator))
-    return graph
-
-
-def _hubs(generator: np.random.Generator) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.barabasi_albert_graph(_size(generator), 2, seed=_seed(generator))
-    return graph
-
-
-_BEYOND: dict[str, tuple[str, Callable[[np.random.Generator], nx.Graph[Any]]]] = {
+_BEYOND: dict[str, tuple[str, Draw]] = {
     "40 nodes": ("5-regular graphs of 40 nodes, 40 edges removed", lambda generator: _regular(generator, 40, 5)),
     "60 nodes": ("5-regular graphs of 60 nodes, 60 edges removed", lambda generator: _regular(generator, 60, 5)),
     "random": ("as many nodes and edges as the training kind, edges anywhere", _random),
-    "hubs": ("preferential attachment, 10 to 30 nodes, two edges for each new one", _hubs),
+    "hubs": (
+        "preferential attachment, 10 to 30 nodes, two edges for each new one",
+        lambda generator: nx.barabasi_albert_graph(_size(generator), 2, seed=_seed(generator)),
+    ),
     "trees": ("random trees of 10 to 30 nodes", _tree),
 }
 

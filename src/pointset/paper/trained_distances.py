@@ -244,10 +244,11 @@ def truths_of(graph: Graph, generator: np.random.Generator) -> Truths:
         ],
         dim=1,
     )
+    distance = path[first, second]
     return Truths(
         first,
         second,
-        _classes(path[first, second]),
+        torch.where(distance.isinf(), len(CLASSES) - 1, distance.clamp(max=FARTHEST + 1)).long(),
         resistance[first, second],
         (volume * resistance)[first, second],
         returning[first, second],
@@ -267,11 +268,6 @@ def _pairs(nodes: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
         return first, second
     drawn = torch.from_numpy(np.sort(generator.choice(len(first), _MOST_PAIRS, replace=False)))
     return first[drawn], second[drawn]
-
-
-def _classes(path: Tensor) -> Tensor:
-    """(P,) distances, infinite where there is no path → (P,) indices into CLASSES."""
-    return torch.where(path.isinf(), len(CLASSES) - 1, path.clamp(max=FARTHEST + 1)).long()
 
 
 @dataclass(frozen=True, eq=False)

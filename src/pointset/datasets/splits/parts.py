@@ -61,14 +61,15 @@ def part_of(word: object) -> str | None:
     return _PART_OF.get(word.strip().lower()) if isinstance(word, str) else None
 
 
-def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """The value as an int; a :class:`SpecError` where it is not a whole number, or too small."""
+def whole_number(value: Any, name: str, least: int = 0, most: int | None = None) -> int:
+    """The value as an int; a :class:`SpecError` where it is not a whole number from ``least`` to ``most``."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if isinstance(value, (bool, np.bool_)) or number < least:
-        raise SpecError(f"got {name}={value!r}; expected a whole number, {least} or more")
+    if isinstance(value, (bool, np.bool_)) or number < least or (most is not None and number > most):
+        expected = f", {least} or more" if most is None else f" from {least} to {most}"
+        raise SpecError(f"got {name}={value!r}; expected a whole number{expected}")
     return number
 
 

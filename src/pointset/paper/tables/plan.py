@@ -12,6 +12,7 @@ from typing import Any
 
 from pointset.datasets.card import Card
 from pointset.datasets.loading import benchmark_named
+from pointset.datasets.splits.parts import whole_number
 from pointset.errors import SpecError, did_you_mean
 from pointset.paper.comparison import count_parameters, matched, with_model
 from pointset.paper.tables.result import Budget
@@ -110,8 +111,8 @@ def plan_table(
         raise SpecError(f"the table {spec.name!r} has no budget {budget!r}; expected {', '.join(spec.budgets)}")
     _check_names("model", selection.models, [row.name for row in spec.rows_at(budget)])
     _check_names("column", selection.columns, [column.key for column in spec.printed_columns])
-    if selection.seeds is not None and not 1 <= selection.seeds <= _MOST_SEEDS:
-        raise SpecError(f"got seeds={selection.seeds}; expected a whole number from 1 to {_MOST_SEEDS}")
+    if selection.seeds is not None:
+        whole_number(selection.seeds, "seeds", 1, _MOST_SEEDS)
     recipes = _Recipes(spec, budget, data_dir)
     budget_plan = spec.budgets[budget]
     folds: Sequence[int | None] = [None] if budget_plan.folds is None else range(budget_plan.folds)

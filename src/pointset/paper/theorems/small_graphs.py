@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 
 from pointset.arrays import Floats, Integers
-from pointset.paper.families import whole_number
+from pointset.datasets.splits.parts import whole_number
 
 LARGEST = 7  # the atlas that networkx ships ends here
 
