@@ -289,7 +289,8 @@ def _small_regular(generator: np.random.Generator) -> nx.Graph[Any]:
 def _random(generator: np.random.Generator) -> nx.Graph[Any]:
     """As many edges as the benchmark's graphs have, anywhere."""
     nodes, degree = NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))]
-    return nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_seed(generator))
+    graph: nx.Graph[Any] = nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_seed(generator))
+    return graph
 
 
 def _tree(generator: np.random.Generator) -> nx.Graph[Any]:
