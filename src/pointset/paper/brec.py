@@ -162,15 +162,8 @@ def _outcomes(name: str, pairs: Sequence[GraphPair], settings: Settings, workers
 class OutcomeFile:
     """The outcomes of one model: first a line of JSON with its settings, then a line for each pair as it is finished.
 
-    Used in a ``with`` block, in which no other process can write to it.
-
-    Args:
-        path: of the file; made where there is none.
-        settings: what the outcomes depend on.
-
-    Raises:
-        SpecError: the file was made with other settings, or another process is writing to it.
-        FileFormatError: it is damaged.
+    Used in a ``with`` block, in which no other process can write to it. ``settings`` is what the outcomes depend on: a
+    file that was made with others is refused.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -158,12 +159,7 @@ def plan_comparison(
 ) -> ComparisonPlan:
     """Read the data, and find the width of each model. All compute on one thread, unless the recipe says otherwise.
 
-    The arguments are those of :func:`compare`; ``progress``: whether bars are shown, by default where stderr is a
-    terminal.
-
-    Raises:
-        SpecError: there are no models, one is unknown or named twice, or the recipe does not fit its data.
-        MissingDataError: the data is nowhere.
+    The arguments are those of :func:`compare`; ``progress``: whether bars are shown, by default on a terminal.
     """
     if not models:
         raise SpecError("got no models; expected at least one, such as pst")
@@ -375,12 +371,9 @@ def trained_alone(
     if RunFolder(folder).is_finished:
         return train(recipe, folder, resume=True, data_dir=data_dir), ""
     with own_processes(1) as (process,):
-        result = process.call(_train, recipe, folder, data_dir, device, watch)
+        trained = partial(train, recipe, folder, resume=True, data_dir=data_dir, device=device, watch=watch)
+        result = process.call(trained)
     return result, process.failure
-
-
-def _train(recipe: Recipe, folder: Path, data_dir: str | Path | None, device: str, watch: str) -> dict[str, Any]:
-    return train(recipe, folder, resume=True, data_dir=data_dir, device=device, watch=watch)
 
 
 def _runs_of(planned: PlannedModel, seeds: int) -> list[tuple[str, Recipe]]:
@@ -405,29 +398,13 @@ def _check_folder(folder: Path, runs: Sequence[tuple[str, Recipe]], resume: bool
 
 
 def _training(name: str, folder: Path, result: dict[str, Any]) -> Training:
-    seconds = read_columns(RunFolder(folder).metrics)["seconds"]
-    return Training(
-        run=name,
-        seed=result["seed"],
-        test=result["test"],
-        val=result["val"],
-        per_target=result["per_target"],
-        best_epoch=result["best_epoch"],
-        epochs=result["epochs"],
-        seconds=result["seconds"],
-        seconds_per_epoch=float(np.median(seconds)),
-        graphs_per_second=result["graphs_per_second"],
-        peak_memory_bytes=result["peak_memory_bytes"],
-        curve=validation_curve(RunFolder(folder), result["metric"]),
-    )
+    known = {field.name: result[field.name] for field in fields(Training) if field.name in result}
+    known["seconds_per_epoch"] = float(np.median(read_columns(RunFolder(folder).metrics)["seconds"]))
+    return Training(run=name, curve=validation_curve(RunFolder(folder), result["metric"]), **known)
 
 
 def validation_curve(folder: RunFolder, metric: str) -> tuple[tuple[int, float], ...]:
-    """(epoch, score) of a run's epochs that were validated and gave a number.
-
-    Raises:
-        FileFormatError: ``metrics.csv`` is damaged.
-    """
+    """(epoch, score) of a run's epochs that were validated and gave a number."""
     if not folder.metrics.exists():
         return ()
     try:

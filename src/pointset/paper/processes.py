@@ -79,28 +79,19 @@ def _end_with_parent() -> None:
 
 
 class OwnProcess:
-    """Calls functions in one process that stays; after a failure it does nothing any more.
-
-    Args:
-        submit: of :func:`~pointset.paper.processes.worker_processes` with one worker.
-    """
+    """Calls functions in one process that stays; after a failure it does nothing any more."""
 
     def __init__(self, submit: Submit):
         self.submit = submit
         self.failure = ""  # why nothing is called any more
 
     def call(self, function: Callable[..., Result], *arguments: object) -> Result | None:
-        """The function's result once it is there; None where this or an earlier call failed.
-
-        Raises:
-            MissingDataError: which is not a model's fault.
-            TrainingStopped: somebody wants it to end.
-        """
+        """The function's result once it is there; None where this or an earlier call failed."""
         if self.failure:
             return None
         try:
             result: Result = self.submit(function, *arguments).result()
-        except (MissingDataError, TrainingStopped):
+        except (MissingDataError, TrainingStopped):  # not a model's fault; somebody wants it to end
             raise
         except Exception as error:  # whatever a model does wrong must not sink the others
             self.failure = failure_message(error)

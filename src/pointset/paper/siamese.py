@@ -27,7 +27,7 @@ from torch_geometric.data import Batch, Data
 
 from pointset.baselines.message_passing import GINConvolution, sum_at
 from pointset.datasets.benchmarks.brec import EdgeList, GraphPair
-from pointset.encoders.batch import collate
+from pointset.encoders.batch import PointBatch, collate
 from pointset.encoders.coordinates import Coordinates
 from pointset.encoders.layers import VectorBound
 from pointset.encoders.model import PointModel
@@ -89,11 +89,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Outcome:
-        """What :meth:`as_dict` gave.
-
-        Raises:
-            TypeError: an entry is missing, unknown, or of another kind.
-        """
+        """What :meth:`as_dict` gave; a TypeError where an entry is missing, unknown, or of another kind."""
         outcome = cls(**content)
         kinds = {int: ("pair", "nodes"), str: ("category",), bool: ("separated", "unreliable"), float: ("seconds",)}
         for kind, names in kinds.items():
@@ -264,7 +260,10 @@ def contestant_named(name: str) -> Contestant:
     def build(channels: int, layers: int) -> PointModel:
         return sharpened(PointModel.from_preset(name, dim=channels, layers=layers))
 
-    return Contestant(build, _PointBatch(PRESETS[name].matrix))
+    def prepare(graphs: Sequence[EdgeList]) -> PointBatch:
+        return collate(list(to_points_many(graphs, matrix=PRESETS[name].matrix, progress=False)))
+
+    return Contestant(build, prepare)
 
 
 def trained_names() -> list[str]:
@@ -292,16 +291,6 @@ class PlainGIN(nn.Module):
         for layer in self.layers:
             h = layer(h, batch.edge_index)
         return sum_at(batch.batch, h, batch.num_graphs)
-
-
-@dataclass(frozen=True)
-class _PointBatch:
-    """Graphs → a batch of points of one matrix."""
-
-    matrix: str
-
-    def __call__(self, graphs: Sequence[EdgeList]) -> Any:
-        return collate(list(to_points_many(graphs, matrix=self.matrix, progress=False)))
 
 
 def _pyg_batch(graphs: Sequence[EdgeList]) -> Batch:

@@ -128,11 +128,7 @@ def count_fresh(
 
 
 def counted_names(predictor: Predictor) -> tuple[str, ...]:
-    """The substructures among the targets, in their order.
-
-    Raises:
-        SpecError: there are none, they are not numbers at nodes, or the model needs features.
-    """
+    """The substructures among the targets, in their order; refuses a model that has none, or that needs features."""
     card = predictor.card
     names = tuple(name for name in card.target_names if name in SUBSTRUCTURES)
     remedy = "Train one, e.g. with a recipe for counting (pointset recipes lists them)"
@@ -148,12 +144,9 @@ def counted_names(predictor: Predictor) -> tuple[str, ...]:
 
 
 def count_errors(predictor: Predictor, graphs: GraphArrays, scale: TargetScale) -> dict[str, dict[str, Any]]:
-    """How well the model counts on these graphs, for each substructure among its targets (see the module).
+    """How well the model counts on these bare graphs, for each substructure among its targets (see the module).
 
-    Args:
-        predictor: a model of counts at nodes.
-        graphs: G ≥ 1 of them, without features.
-        scale: of all targets of the model; errors are divided by its deviations, as in training.
+    Errors are divided by the deviations of ``scale``, which has all targets of the model, as in training.
     """
     names = counted_names(predictor)
     columns = predictor.card.columns_of(names)
@@ -311,12 +304,7 @@ _BEYOND: dict[str, tuple[str, Draw]] = {
 
 
 def data_of(run: str | Path, data_dir: str | Path | None, *, progress: bool | None) -> TrainingData:
-    """The data of a run's recipe.
-
-    Raises:
-        MissingDataError: ``run`` is a bundle without its recipe, or the data is nowhere.
-        SpecError: the recipe is of another version of pointset.
-    """
+    """The data of a run's recipe, which a bundle alone does not have."""
     folder = RunFolder(run)
     if not folder.has_run:
         raise MissingDataError(

@@ -164,12 +164,6 @@ def pair_features(model: PointModel, graph: Any, first: Tensor, second: Tensor) 
     - ``points``: of each channel ⟨v_i, v_j⟩ and ‖v_i − v_j‖², v the coordinates; c = 2d
     - ``layer 1``, …: attention ½(Atten_ij + Atten_ji) without the factor that depends on n; c = d.
       Models without attention (PSDS): the numbers of ``points`` for the vectors that leave the layer; c = 2d.
-
-    Args:
-        model: any encoder of a preset.
-        graph: what ``model.inspect`` takes.
-        first: (P,) i.
-        second: (P,) j.
     """
     with _vectors_of_layers(model) as vectors:
         seen = model.inspect(graph)
@@ -294,10 +288,6 @@ def probe_graphs(
     """``count`` graphs in two halves; those of the second that are isomorphic to one of the first are left out.
 
     They are generated. A model that reads features, weights or positions gets graphs of its run's own test part.
-
-    Raises:
-        SpecError: the test part has fewer than two different graphs of 2 to 500 nodes.
-        MissingDataError: the run's data is nowhere.
     """
     if not needs_features(predictor) and predictor.bundle.weighted_edges is None:
         generated = read_graphs(mixed_graphs(count, seed))
@@ -336,14 +326,10 @@ def _half(inputs: Sequence[Any], graphs: GraphArrays, indices: Integers, seed: i
 
 
 def probe(fit: tuple[Tensor, Truths], test: tuple[Tensor, Truths]) -> dict[str, Any]:
-    """Fit on the pairs of some graphs, score on those of others; the entries are those of PROBE above.
+    """Fit on features (P, c) and truths of the pairs of some graphs, score on those of others; entries as in PROBE.
 
     Features are standardised and joined by their squares. Shortest paths: multinomial logistic regression. Real
     quantities: ridge regression, w = (XᵀX + λN)⁻¹ Xᵀy.
-
-    Args:
-        fit: features (P, c) and the truths of P pairs.
-        test: likewise, (P', c).
     """
     train, seen = _polynomials(fit[0], test[0])
     truth, asked = fit[1], test[1]

@@ -40,23 +40,14 @@ _NO_SCORE = "the run has no score"
 
 
 class TableFolder:
-    """A table's folder: a folder for each run or measurement, and a note of what failed.
-
-    Args:
-        path: the folder; it need not be there.
-    """
+    """A table's folder, which need not be there: a folder for each run or measurement, and a note of what failed."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Inside, no other process reads the runs to write the table of them: what one finishes, the next one sees.
-
-        Raises:
-            SpecError: the folder is a file, or in one.
-            OSError: it cannot be written to.
-        """
+        """Inside, no other process reads the runs to write the table of them: what one finishes, the next one sees."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -75,11 +66,7 @@ class TableFolder:
         return RunFolder(self.path / run.name)
 
     def as_begun(self, run: PlannedRun) -> PlannedRun:
-        """The run with the recipe that it was begun with, if it was: its threads, name and title may be others.
-
-        Raises:
-            SpecError: it was begun with other settings.
-        """
+        """The run with the recipe that it was begun with, if it was: its threads, name and title may be others."""
         folder = self.run(run)
         if not folder.has_run:
             return run
@@ -154,13 +141,8 @@ def _different(begun: Recipe, now: Recipe) -> list[str]:
 def collect_table(plan: TablePlan, folder: TableFolder, table: str, *, missing: Sequence[str] = ()) -> TableResult:
     """The table of all runs that are finished, whichever call made them, and of those that are chosen.
 
-    It is ``complete`` where its command would find nothing left to do.
-
-    Args:
-        plan: of the table.
-        folder: where its runs are.
-        table: its name, or its file.
-        missing: datasets that are not on this machine.
+    It is ``complete`` where its command would find nothing left to do. ``table`` is its name, or its file; ``missing``
+    are datasets that are not on this machine.
     """
     values = {run.name: _values(plan.spec, folder, run) for run in plan.runs}
     reasons = {run.name: NO_DATA for run in plan.chosen if run.recipe.dataset.name in missing} | folder.failures()
@@ -168,7 +150,8 @@ def collect_table(plan: TablePlan, folder: TableFolder, table: str, *, missing: 
     runs = _shown_runs(plan, values, reasons)
     ours = [_own_row(plan, row, runs, values, reasons, folder) for row in plan.spec.ours]
     rows = [row for row in ours if row is not None]
-    columns = [column for column in plan.spec.columns if _is_filled(column, rows)]
+    filled = {key for row in rows for key in row.cells}  # a column that no run of this budget fills says nothing here
+    columns = [column for column in plan.spec.columns if (column.ratio_of or column.key) in filled]
     printed = _printed_rows(plan.spec, columns)
     all_rows = [
         *_with_ratios(plan.spec, printed, printed[0].title if printed else ""),
@@ -271,9 +254,7 @@ def _run_record(run: PlannedRun, folder: TableFolder) -> RunRecord:
         command=run.command,
         seed=run.seed,
         fold=run.fold,
-        epochs=result.get("epochs"),
-        best_epoch=result.get("best_epoch"),
-        seconds=result.get("seconds"),
+        **{key: result.get(key) for key in ("epochs", "best_epoch", "seconds")},
         # of a training it is unknown: all run in one process
         peak_memory_bytes=(folder.cost(run) or {}).get("peak_memory_bytes"),
         curve=validation_curve(folder.run(run), result["metric"]) if result else (),
@@ -300,11 +281,6 @@ def _printed_rows(spec: TableSpec, columns: Sequence[TableColumn]) -> list[Row]:
         if cells:
             rows.append(Row(title=line.title, source=line.source, cells=cells, note=line.note))
     return rows
-
-
-def _is_filled(column: TableColumn, ours: Sequence[Row]) -> bool:
-    """A column that no run of this budget fills says nothing here."""
-    return any((column.ratio_of or column.key) in row.cells for row in ours)
 
 
 def _with_ratios(spec: TableSpec, rows: Sequence[Row], first: str) -> list[Row]:

@@ -17,7 +17,6 @@ from pointset.paper.tables.pictures import curve_figure
 from pointset.paper.tables.result import Row, TableResult
 from pointset.paper.tables.sheet import (
     COSTS,
-    AgainstCell,
     Line,
     Part,
     Sheet,
@@ -54,7 +53,10 @@ def markdown_section(result: TableResult, pictures: Sequence[str] = ()) -> str:
     if found is not None:
         heads = ["ours / the paper's", *(column.title for column in result.columns)]
         rows = [
-            [_markdown_title(Line(one.title, [], repeats=one.repeats)), *map(_markdown_against, one.cells)]
+            [
+                _markdown_title(Line(one.title, [], repeats=one.repeats)),
+                *(_markdown_cell(SheetCell(cell.text, bold=bool(cell.good))) for cell in one.cells),
+            ]
             for one in found.lines
         ]
         any_good = any(cell.good for line in found.lines for cell in line.cells)
@@ -109,10 +111,6 @@ def _markdown_title(line: Line) -> str:
 def _markdown_cell(cell: SheetCell) -> str:
     text = f"**{cell.text}**" if cell.bold else cell.text
     return text + (" ✓" if cell.counts else "") + _markdown_raised(cell.letter)
-
-
-def _markdown_against(cell: AgainstCell) -> str:
-    return f"**{cell.text}**" if cell.good else cell.text
 
 
 def _markdown_raised(letter: str) -> str:
@@ -172,6 +170,7 @@ def latex_table(result: TableResult) -> str:
     """A floating table with booktabs' rules; a note under it says how it came about."""
     sheet = make_sheet(result)
     heads = ["", *(["parameters"] if sheet.with_parameters else []), *map(escaped, sheet.heads)]
+    caption = f"{result.title.rstrip('.')}. {result.paper_table} of the paper, and measured here."
     lines = [
         f"% {' '.join(result.command.split())}",
         r"% In the preamble: \usepackage{booktabs}",
@@ -179,8 +178,8 @@ def latex_table(result: TableResult) -> str:
         r"\begin{table}",
         r"\centering\footnotesize",
         *([r"\setlength{\tabcolsep}{3pt}"] if len(heads) > _CROWDED else []),
-        rf"\caption{{{escaped(_latex_caption(result))}}}",
-        rf"\label{{tab:{_latex_label(result)}}}",
+        rf"\caption{{{escaped(caption if result.complete else f'{caption} {INCOMPLETE}')}}}",
+        rf"\label{{tab:{re.sub('[^A-Za-z0-9]', '-', result.name)}}}",  # all that a label may safely have
         rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
         r"\toprule",
         " & ".join(heads) + r" \\",
@@ -194,17 +193,6 @@ def latex_table(result: TableResult) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _latex_caption(result: TableResult) -> str:
-    title = result.title.rstrip(".")
-    missing = "" if result.complete else f" {INCOMPLETE}"
-    return f"{title}. {result.paper_table} of the paper, and measured here.{missing}"
-
-
-def _latex_label(result: TableResult) -> str:
-    """Letters, digits and hyphens: all that a label may safely have."""
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in result.name)
 
 
 def _latex_part(part: Part, columns: int, sheet: Sheet) -> list[str]:
@@ -238,20 +226,12 @@ def _latex_below(result: TableResult, sheet: Sheet) -> list[str]:
     facts = "; ".join(f"{name}: {text}" for name, text in facts_of(result)) + "."
     sentences = [*sheet.legend, result.scope, *result.notes, facts]
     notes = [rf"\textsuperscript{{{letter}}}~{escaped(note)}\par" for letter, note in sheet.footnotes]
-    return [" ".join(map(escaped, sentences)) + r"\par", *notes, rf"\texttt{{{_latex_command(result)}}}"]
-
-
-def _latex_command(result: TableResult) -> str:
-    """Two hyphens stay two: some fonts would make a dash of them."""
-    return escaped(result.command).replace("--", "-{}-")
+    command = escaped(result.command).replace("--", "-{}-")  # some fonts would make a dash of two hyphens
+    return [" ".join(map(escaped, sentences)) + r"\par", *notes, rf"\texttt{{{command}}}"]
 
 
 def html_page(result: TableResult) -> str:
-    """Readable on a phone and on paper, light or dark; it fetches nothing.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
+    """Readable on a phone and on paper, light or dark; it fetches nothing. It needs jinja2."""
     sheet = make_sheet(result)
     values = {
         "title": result.title,
@@ -289,21 +269,16 @@ def _tiles(result: TableResult) -> list[Tile]:
 
 def _score_tiles(row: Row, result: TableResult) -> list[Tile]:
     bounded = [column for column in result.columns if column.counts_below is not None]
-    other = counterpart_of(row, result)
-    if bounded:
-        of = f"of {len(bounded)} substructures"
-        counted = sum(counts(row.cells.get(column.key), column) for column in bounded)
-        tiles = [Tile(f"{row.title} counts", str(counted), of, "main")]
-        if other is not None:
-            counted = sum(counts(other.cells.get(column.key), column) for column in bounded)
-            tiles.append(Tile(f"the paper's {other.title}", str(counted), of))
-        return tiles
-    column = result.columns[0]
-    tiles = [Tile(row.title, format_cell(row.cells.get(column.key), column), column.title, "main")]
-    if other is not None:
-        shown = format_cell(other.cells.get(column.key), column)
-        tiles.append(Tile(f"the paper's {other.title}", shown, column.title))
-    return tiles
+    first, other = result.columns[0], counterpart_of(row, result)
+    note = f"of {len(bounded)} substructures" if bounded else first.title
+
+    def score(one: Row) -> str:
+        if bounded:
+            return str(sum(counts(one.cells.get(column.key), column) for column in bounded))
+        return format_cell(one.cells.get(first.key), first)
+
+    tiles = [Tile(f"{row.title} counts" if bounded else row.title, score(row), note, "main")]
+    return tiles if other is None else [*tiles, Tile(f"the paper's {other.title}", score(other), note)]
 
 
 def write_table(result: TableResult, folder: Path) -> list[Path]:
@@ -311,9 +286,6 @@ def write_table(result: TableResult, folder: Path) -> list[Path]:
 
     The JSON, which all else is made of, comes first. The page is left out where jinja2 is not installed: measurements
     of hours are not to fail at their end.
-
-    Raises:
-        FileFormatError: the name of the table cannot be that of a file.
     """
     name = result.name
     if Path(name).name != name or "\x00" in name:

@@ -59,16 +59,9 @@ _ROW_VALUES = ("parameters", "seconds")
 def fill_marks(
     text: str, tables: Mapping[str, TableResult], where: str, figures: Mapping[str, Any] | None = None
 ) -> str:
-    """The text with every marked place filled anew.
+    """The Markdown text with every marked place filled anew; tables and figures are by the names of their files.
 
-    Args:
-        text: of a Markdown file.
-        tables: by the names of their files.
-        where: the file, for messages.
-        figures: what stands in other JSON files, by their names.
-
-    Raises:
-        FileFormatError: a mark has no end or no beginning, or names nothing that there is.
+    ``where`` is the file, for messages. A FileFormatError says what is wrong with a mark.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -212,16 +205,14 @@ class Results(NamedTuple):
 
 
 def read_results(folder: Path) -> Results:
-    """Every result in a folder.
-
-    Raises:
-        FileFormatError: a result is damaged.
-        MissingDataError: there is none.
-    """
+    """Every result in a folder, which has at least one."""
     tables: dict[str, TableResult] = {}
     figures: dict[str, Any] = {}
     for file in sorted(folder.glob("*.json")):
-        content = _json(file)
+        try:
+            content = json.loads(_read(file))
+        except ValueError as error:
+            raise FileFormatError(f"{file} is damaged ({error})") from None
         if isinstance(content, dict) and "table" in content:
             tables[file.stem] = table_from(content, file)
         else:
@@ -232,11 +223,7 @@ def read_results(folder: Path) -> Results:
 
 
 def page_outputs(found: Results, folder: Path, page: Path, others: Sequence[Path]) -> list[Output]:
-    """The page, its pictures, and of ``others`` those Markdown files that have marked places.
-
-    Raises:
-        FileFormatError: a marked place names nothing that there is.
-    """
+    """The page, its pictures, and of ``others`` those Markdown files that have marked places."""
     pictures = {name: pictures_of(name, result) for name, result in found.tables.items()}
     text = _page_text(found.tables, pictures, Path(os.path.relpath(folder, page.parent)).as_posix())
     outputs = [_text_output(page, text)]
@@ -277,7 +264,8 @@ def _page_text(tables: Mapping[str, TableResult], pictures: Mapping[str, Sequenc
     ]
     for name, result in tables.items():
         lines = [f"![{plain(one.text)}]({_PICTURES}/{one.file})" for one in pictures[name]]
-        blocks.append(f'<a id="{name}"></a>\n\n## {_heading(result)}')
+        heading = f"{plain(result.paper_table)}: {plain(result.title)}"
+        blocks.append(f'<a id="{name}"></a>\n\n## {heading} ({result.budget})')
         blocks.append(markdown_section(result, lines).rstrip())
         content = "Every run, with the command that does it alone" if result.own_runs else "As data"
         blocks.append(f"{content}: [{name}.json]({folder}/{name}.json).")
@@ -310,10 +298,6 @@ def _budgets(tables: Mapping[str, TableResult]) -> str:
     return "\n".join(lines)
 
 
-def _heading(result: TableResult) -> str:
-    return f"{plain(result.paper_table)}: {plain(result.title)} ({result.budget})"
-
-
 def _place_in_paper(item: tuple[str, TableResult]) -> tuple[int, str, int]:
     _, result = item
     number = re.search(r"\d+", result.paper_table)
@@ -326,13 +310,6 @@ def _text_output(path: Path, text: str) -> Output:
 
 def _contains(digest: str, text: str) -> bool:
     return digest in text
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(_read(path))
-    except ValueError as error:
-        raise FileFormatError(f"{path} is damaged ({error})") from None
 
 
 def _read(path: Path) -> str:

@@ -62,12 +62,7 @@ class TablePlan:
         return [run for run in self.runs if run.is_chosen]
 
     def command(self, runs: Collection[PlannedRun], table: str) -> str:
-        """The command for the rows and columns that these runs fill, whichever calls made them.
-
-        Args:
-            runs: some of the plan's.
-            table: its name, or its file.
-        """
+        """The command for the rows and columns that these of its runs fill, whichever calls made them."""
         all_rows, rows = (list(dict.fromkeys(run.row.name for run in some)) for some in (self.runs, runs))
         all_tasks, tasks = ({run.task.name: run.task for run in some} for some in (self.runs, runs))
         columns = dict.fromkeys(column for task in tasks.values() for column in task.columns)

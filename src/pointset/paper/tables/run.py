@@ -47,14 +47,8 @@ class Forecast:
 class TableRuns:
     """A table being made.
 
-    Args:
-        plan: what to run.
-        folder: where the runs go.
-        table: its name, or its file, as it is to be printed in the command that makes it.
-        tell: is told what happens, a line at a time.
-        data_dir: where the data lies.
-        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
-        watch: how the progress of a training is shown.
+    ``table`` is its name, or its file, as it is to be printed in the command that makes it; ``tell`` is told what
+    happens, a line at a time; ``watch`` is how the progress of a training is shown.
     """
 
     def __init__(
@@ -222,12 +216,7 @@ class Forecaster:
         self._data: tuple[str, TrainingData] | None = None  # only the last: they are large
 
     def __call__(self, recipe: Recipe) -> Forecast:
-        """Time some steps, where no like recipe was timed.
-
-        Raises:
-            PointsetError: what the run itself would raise at its start: data that is missing, memory that does not
-                suffice.
-        """
+        """Time some steps, where no like recipe was timed; it raises what the run itself would raise at its start."""
         key = _same_cost(recipe)
         if key not in self._measured:
             threads = threads_for(recipe, 1)

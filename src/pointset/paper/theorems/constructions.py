@@ -126,12 +126,9 @@ class Construction:
         return len(self.plans)
 
     def counts(self, graphs: Groups, layers: int | None = None, *, gate_after: bool = True) -> list[Floats]:
-        """What the layers give for each graph, not rounded.
+        """What the layers give for each graph, not rounded; ``gate_after``: gates read s', else s.
 
-        Args:
-            graphs: their coordinates.
-            layers: run with so many; those it does not need come first and do nothing (Lemma A.6). None: ``layers``.
-            gate_after: gates read s'; False: s.
+        Of more ``layers`` than it needs, those come first and do nothing (Lemma A.6).
         """
         idle = 0 if layers is None else layers - self.layers
         if idle < 0:
@@ -168,10 +165,7 @@ _WITH_NEIGHBOURS = replace(
 )
 # Sums over neighbours in a layer of their own, gated by scalars that came before: s and s' both hold them.
 _NEIGHBOURS_LATER = LayerPlan(
-    {name: WALKS[name] for name in ("A", "A2")},
-    gates=GATED,
-    kept=(*_KEPT, *TRIANGLES),
-    vectors=NEIGHBOURS | OUTER,
+    {name: WALKS[name] for name in ("A", "A2")}, gates=GATED, kept=(*_KEPT, *TRIANGLES), vectors=NEIGHBOURS | OUTER
 )
 
 
@@ -195,8 +189,7 @@ def _cycles(*plans: LayerPlan) -> Construction:
 
 def _own_cycles(twice: str) -> Construction:
     """From the diagonals and sums of one layer."""
-    half = {COUNT: times(twice, number=0.5)}
-    return _cycles(LayerPlan(WALKS, sums=SUMS, scalars=half))
+    return _cycles(LayerPlan(WALKS, sums=SUMS, scalars={COUNT: times(twice, number=0.5)}))
 
 
 PATHS = {
@@ -205,11 +198,7 @@ PATHS = {
     3: _paths(_SCALARS_AND_TRIANGLES, _attention(P3, WALKS)),
     4: _paths(_WITH_NEIGHBOURS, _attention(P4, _TWO_LAYER_PRODUCTS)),
     5: _paths(_WITH_NEIGHBOURS, _attention(P5, _TWO_LAYER_PRODUCTS)),
-    6: _paths(
-        _SCALARS_AND_TRIANGLES,
-        _NEIGHBOURS_LATER,
-        _attention(P6, _TWO_LAYER_PRODUCTS | OF_OUTER),
-    ),
+    6: _paths(_SCALARS_AND_TRIANGLES, _NEIGHBOURS_LATER, _attention(P6, _TWO_LAYER_PRODUCTS | OF_OUTER)),
 }
 CYCLES = {
     3: _own_cycles("A3"),
@@ -223,11 +212,7 @@ PATHS_GATED_BEFORE = PATHS | {
     5: _paths(_SCALARS_AND_TRIANGLES, _NEIGHBOURS_LATER, _attention(P5, _TWO_LAYER_PRODUCTS)),
 }
 CYCLES_GATED_BEFORE = CYCLES | {
-    7: _cycles(
-        _SCALARS_AND_TRIANGLES,
-        _NEIGHBOURS_LATER,
-        _half_sum(times(P6, "A"), _TWO_LAYER_PRODUCTS | OF_OUTER),
-    )
+    7: _cycles(_SCALARS_AND_TRIANGLES, _NEIGHBOURS_LATER, _half_sum(times(P6, "A"), _TWO_LAYER_PRODUCTS | OF_OUTER))
 }
 # The reading of Theorem A.13: on the diagonal of the last attention, where the first has (A³)_ii already.
 _FIRST_DIAGONAL = Construction((_attention("0.5 A3", WALKS),), pairs=True)

@@ -16,15 +16,7 @@ from pointset.arrays import Array, Floats, Integers
 from pointset.datasets.counting_formulas import cycle_counts, path_matrix
 from pointset.paper.families import rook, shrikhande
 from pointset.paper.point_refinement import refine_points
-from pointset.paper.theorems.constructions import (
-    CHANNELS,
-    COUNT,
-    PATHS,
-    WALKS,
-    Construction,
-    Groups,
-    counted_graphs,
-)
+from pointset.paper.theorems.constructions import CHANNELS, COUNT, PATHS, WALKS, Construction, Groups, counted_graphs
 from pointset.paper.theorems.exact_layers import LayerPlan
 from pointset.paper.theorems.small_graphs import LARGEST, small_adjacencies, whole_adjacency
 from pointset.paper.theorems.statement import Finding, Statement, holds_if
@@ -111,10 +103,7 @@ _NODES = 6  # of the largest graphs; the lemmas are about terms, of which few ar
 _ROUNDING = 1e-10  # relative to the largest entry of a matrix
 # y = A⊙A² ∈ 𝕐¹ becomes the vectors T U and T A U of the second layer.
 _FIRST = LayerPlan(
-    WALKS,
-    scalars={"d2": "A2", "d3": "A3"},
-    kept=tuple(CHANNELS),
-    vectors={"TU": ("A*A2", "U"), "TAU": ("A*A2", "AU")},
+    WALKS, scalars={"d2": "A2", "d3": "A3"}, kept=tuple(CHANNELS), vectors={"TU": ("A*A2", "U"), "TAU": ("A*A2", "AU")}
 )
 _SECOND = {**WALKS, "TA": ("TU", "AU"), "A2T": ("A2U", "TU"), "TAT": ("TU", "TAU")}
 

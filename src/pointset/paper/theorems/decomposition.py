@@ -177,12 +177,8 @@ def rotation(first: Floats, second: Floats) -> tuple[Floats, float]:
 
 
 def bijection(first: Floats, second: Floats, features: tuple[Floats, Floats] | None = None) -> Integers | None:
-    """π, [v] the point of the second set that point v of the first becomes; None if none keeps what there is to keep.
-
-    Args:
-        first: inner products of the first set, (n, n, d, d).
-        second: of the second.
-        features: of the points of both, (n,).
+    """π, [v] the point of the second set that point v of the first becomes; None if none keeps what there is to keep:
+    the inner products (n, n, d, d), and the points' features (n,).
     """
     candidates = _bijections(len(first))
     if features is not None:

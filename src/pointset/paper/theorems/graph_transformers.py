@@ -31,13 +31,7 @@ from pointset.paper.theorems.random_models import (
     point_set_transformer,
     resistance_same,
 )
-from pointset.paper.theorems.small_graphs import (
-    LARGEST,
-    distances,
-    return_probabilities,
-    small_graphs,
-    whole_adjacency,
-)
+from pointset.paper.theorems.small_graphs import LARGEST, distances, return_probabilities, small_graphs, whole_adjacency
 from pointset.paper.theorems.statement import Finding, Statement, holds_if
 from pointset.points.encodings import adjacency_power
 

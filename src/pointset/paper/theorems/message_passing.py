@@ -122,9 +122,7 @@ def _root(eigenvalues: Tensor) -> Tensor:
 def largest_difference(channels: Sequence[EigenvalueFunction], matrix: str) -> float:
     """Largest difference of the simulation's outputs from GIN's, relative to GIN's largest, over graphs and depths.
 
-    Args:
-        channels: the first makes the queries' coordinates U diag(f(λ)), the second the keys'.
-        matrix: what is decomposed.
+    The first channel makes the queries' coordinates U diag(f(λ)) of the matrix, the second the keys'.
     """
     generator = torch.Generator().manual_seed(11)
     largest = 0.0

@@ -24,13 +24,7 @@ from pointset.arrays import Array
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.paper.refinement import Colours, Refinement, like, num_classes, refine, split
-from pointset.paper.theorems.small_graphs import (
-    distances,
-    edge_index,
-    return_probabilities,
-    shuffled,
-    whole_adjacency,
-)
+from pointset.paper.theorems.small_graphs import distances, edge_index, return_probabilities, shuffled, whole_adjacency
 from pointset.points.convert import to_points_many
 from pointset.points.encodings import resistance_distance
 
@@ -44,12 +38,9 @@ GAP = 1e-9  # real numbers nearer than this are one label; rounding is 1e-15, di
 def refine_by_relation(
     relations: Sequence[Array], features: Sequence[Array] | None = None, rounds: int | None = None
 ) -> Refinement:
-    """Colours (n,) of the nodes of each graph, refined together.
+    """Colours (n,) of the nodes of each graph, refined together by R (n, n), not negative, perhaps infinite.
 
-    Args:
-        relations: R for each graph, (n, n), not negative; may be infinite.
-        features: from which nodes start, (n, c) for each graph; None where all nodes are alike.
-        rounds: how many; None for as many as split a class.
+    Nodes start from ``features`` (n, c), or all alike; rounds None: as many as split a class.
     """
     starts = [np.zeros((len(one), 0)) for one in relations] if features is None else [np.asarray(x) for x in features]
     if [one.shape for one in relations] != [(len(x), len(x)) for x in starts] or len({x.shape[1] for x in starts}) > 1:
