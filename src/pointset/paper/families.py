@@ -291,16 +291,11 @@ def paley(q: int) -> nx.Graph[int]:
             f"got q={q}; expected a prime with q = 1 mod 4 (5, 13, 17, …) or an odd prime's square (9, 25, …)"
         )
     non_residue = next(r for r in range(2, prime) if pow(r, (prime - 1) // 2, prime) == prime - 1)
-    squares = {_squared(element, prime, non_residue) for element in elements} - {(0, 0)}
+    # (a + b·√r)² = a² + r·b² + 2ab·√r in the field with p² elements; b = 0 in the field with p
+    squares = {((a * a + non_residue * b * b) % prime, 2 * a * b % prime) for a, b in elements} - {(0, 0)}
     pairs = itertools.combinations(enumerate(elements), 2)
     differ = (((u, v), ((a - c) % prime, (b - d) % prime)) for (u, (a, b)), (v, (c, d)) in pairs)
     return _linked(range(q), (edge for edge, difference in differ if difference in squares))
-
-
-def _squared(element: tuple[int, int], prime: int, non_residue: int) -> tuple[int, int]:
-    """(a + b·√r)² = a² + r·b² + 2ab·√r in the field with p² elements; b = 0 in the field with p."""
-    a, b = element
-    return (a * a + non_residue * b * b) % prime, 2 * a * b % prime
 
 
 def _is_prime(number: int) -> bool:

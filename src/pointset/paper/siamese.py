@@ -253,8 +253,7 @@ def contestant_named(name: str) -> Contestant:
     """``gin`` or a preset of :class:`PointModel` that needs no positions."""
     if name == "gin":
         return Contestant(PlainGIN, _pyg_batch)
-    if name not in trained_names():
-        known = trained_names()
+    if name not in (known := trained_names()):
         raise SpecError(f"got the model {name!r}; expected one of {', '.join(known)}{did_you_mean(name, known)}")
 
     def build(channels: int, layers: int) -> PointModel:

@@ -92,8 +92,8 @@ def measure_distances(
     if seed < 0:
         raise SpecError(f"got seed={seed}; expected a whole number ≥ 0")
     predictor = load(run)
-    halves = probe_graphs(run, predictor, graphs, seed, data_dir, progress=progress)
-    fit, test = halves.fit.truths, halves.test.truths
+    kind, fit_half, test_half = probe_graphs(run, predictor, graphs, seed, data_dir, progress=progress)
+    fit, test = fit_half.truths, test_half.truths
     settings = predictor.model.settings
     found: dict[str, Any] = finite(
         {
@@ -101,36 +101,35 @@ def measure_distances(
             "preset": None if settings is None else settings.preset,
             "seed": seed,
             "graphs": {
-                "kind": halves.kind,
-                "fit": len(halves.fit.inputs),
-                "test": len(halves.test.inputs),
+                "kind": kind,
+                "fit": len(fit_half.inputs),
+                "test": len(test_half.inputs),
                 "fit_pairs": len(fit.path),
                 "test_pairs": len(test.path),
             },
             "distances": list(CLASSES),
             "majority": float((test.path == fit.path.mode().values).double().mean()),
             "degrees": probe((fit.ends, fit), (test.ends, test)),
-            "layers": _layers(predictor.model, _fresh_weights(predictor, seed), halves, progress),
+            "layers": _layers(predictor.model, _fresh_weights(predictor, seed), fit_half, test_half, progress),
         }
     )
     return found
 
 
-def _layers(trained: PointModel, random: PointModel, halves: ProbeGraphs, show: bool | None) -> list[dict[str, Any]]:
+def _layers(trained: PointModel, random: PointModel, fit: Half, test: Half, show: bool | None) -> list[dict[str, Any]]:
     """A probe for every stage of both models."""
     models = {"trained": trained, "random": random}
-    with progress_bar("Reading models", 2 * len(halves.fit.inputs) + 2 * len(halves.test.inputs), show=show) as advance:
+    with progress_bar("Reading models", 2 * len(fit.inputs) + 2 * len(test.inputs), show=show) as advance:
         seen = {
-            name: (_features(model, halves.fit, advance), _features(model, halves.test, advance))
-            for name, model in models.items()
+            name: (_features(model, fit, advance), _features(model, test, advance)) for name, model in models.items()
         }
     layers: list[dict[str, Any]] = []
     stages = list(seen["trained"][0])
     with progress_bar("Fitting probes", 2 * len(stages), show=show) as advance:
         for stage in stages:
             layers.append({"name": stage})
-            for name, (fit, test) in seen.items():
-                layers[-1][name] = probe((fit[stage], halves.fit.truths), (test[stage], halves.test.truths))
+            for name, (fitted, tested) in seen.items():
+                layers[-1][name] = probe((fitted[stage], fit.truths), (tested[stage], test.truths))
                 advance(1)
     return layers
 
@@ -273,19 +272,10 @@ class Half:
     truths: Truths  # of all pairs
 
 
-@dataclass(frozen=True, eq=False)
-class ProbeGraphs:
-    """Graphs to fit a probe on, and others to score it on."""
-
-    kind: str
-    fit: Half
-    test: Half
-
-
 def probe_graphs(
     run: str | Path, predictor: Predictor, count: int, seed: int, data_dir: str | Path | None, *, progress: bool | None
-) -> ProbeGraphs:
-    """``count`` graphs in two halves; those of the second that are isomorphic to one of the first are left out.
+) -> tuple[str, Half, Half]:
+    """Their kind, and ``count`` graphs in halves; those of the second isomorphic to one of the first are left out.
 
     They are generated. A model that reads features, weights or positions gets graphs of its run's own test part.
     """
@@ -305,7 +295,9 @@ def probe_graphs(
     return _in_halves("test part", data.points, data.dataset.arrays, chosen, seed)
 
 
-def _in_halves(kind: str, inputs: Sequence[Any], graphs: GraphArrays, chosen: Integers, seed: int) -> ProbeGraphs:
+def _in_halves(
+    kind: str, inputs: Sequence[Any], graphs: GraphArrays, chosen: Integers, seed: int
+) -> tuple[str, Half, Half]:
     middle = len(chosen) // 2
     fit, test = chosen[:middle], chosen[middle:]
     test = test[~isomorphic_to_one_of(bare(graphs, fit), bare(graphs, test))]
@@ -314,7 +306,7 @@ def _in_halves(kind: str, inputs: Sequence[Any], graphs: GraphArrays, chosen: In
             f"all of {len(chosen) - middle} graphs to test the probe on are among those that it is fitted on; expected "
             "others. Choose more --graphs"
         )
-    return ProbeGraphs(kind, *(_half(inputs, graphs, part, seed) for part in (fit, test)))
+    return kind, _half(inputs, graphs, fit, seed), _half(inputs, graphs, test, seed)
 
 
 def _half(inputs: Sequence[Any], graphs: GraphArrays, indices: Integers, seed: int) -> Half:

@@ -21,7 +21,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -228,8 +227,7 @@ def page_outputs(found: Results, folder: Path, page: Path, others: Sequence[Path
     text = _page_text(found.tables, pictures, Path(os.path.relpath(folder, page.parent)).as_posix())
     outputs = [_text_output(page, text)]
     for picture in (picture for several in pictures.values() for picture in several):
-        is_current = partial(_contains, picture.digest)
-        outputs.append(Output(page.parent / _PICTURES / picture.file, is_current, picture.draw))
+        outputs.append(_picture_output(page.parent / _PICTURES / picture.file, picture))
     for path in others:
         before = _read(path)
         after = fill_marks(before, found.tables, str(path), found.figures)
@@ -304,12 +302,12 @@ def _place_in_paper(item: tuple[str, TableResult]) -> tuple[int, str, int]:
     return int(number[0]) if number else _LAST, result.table, list(BUDGETS).index(result.budget)
 
 
+def _picture_output(path: Path, picture: Picture) -> Output:
+    return Output(path, lambda there: picture.digest in there, picture.draw)
+
+
 def _text_output(path: Path, text: str) -> Output:
     return Output(path, lambda there: there == text, lambda: text)
-
-
-def _contains(digest: str, text: str) -> bool:
-    return digest in text
 
 
 def _read(path: Path) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pointset.arrays import Floats
-from pointset.paper.tables.result import Column, Row, RunRecord, TableResult
+from pointset.paper.tables.result import Column, Row, TableResult
 from pointset.paper.tables.sheet import counterpart_of, shared
 from pointset.reports.charts import Axis, Chart, Figure
 from pointset.reports.learning_curves import Curve, curve_style, learning_curve
@@ -72,10 +72,8 @@ def curve_chart(result: TableResult) -> Chart | None:
     """
     curves: list[Curve] = []
     titles: list[str] = []
-    for row in result.rows:
-        if row.source != "ours":
-            continue
-        if _learn_different_things(row.runs):
+    for row in result.ours:
+        if max(Counter((run.seed, run.fold) for run in row.runs if run.curve).values(), default=0) > 1:
             return None
         if not (known := [run.curve for run in row.runs if len(run.curve) > 1]):
             continue
@@ -90,10 +88,6 @@ def curve_chart(result: TableResult) -> Chart | None:
     label = f"{score} ({'lower' if low else 'higher'} is better)"
     description = f"{score} over the epochs: {', '.join(titles)}"
     return learning_curve(curves, description, score=label, lower_is_better=low)
-
-
-def _learn_different_things(runs: tuple[RunRecord, ...]) -> bool:
-    return any(often > 1 for often in Counter((run.seed, run.fold) for run in runs if run.curve).values())
 
 
 def chart_beside_paper(result: TableResult) -> Chart | None:

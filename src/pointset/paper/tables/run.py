@@ -65,7 +65,8 @@ class TableRuns:
         self.folder, self.table, self.tell = folder, table, tell
         self.data_dir, self.device, self.watch = data_dir, device, watch
         self.plan = replace(plan, runs=tuple(folder.as_begun(run) for run in plan.runs))
-        self.missing = _missing_datasets(self._not_done(), data_dir)
+        names = dict.fromkeys(run.recipe.dataset.name for run in self._not_done())
+        self.missing = [name for name in names if name and find(benchmark_named(name), data_dir) is None]
         self.failed: list[str] = []
         self.files: list[Path] = []
 
@@ -176,12 +177,6 @@ class TableRuns:
             if path is not None and str(path) not in (".", "/"):
                 text = text.replace(str(path), "…")
         return text[:_LONGEST_REASON]
-
-
-def _missing_datasets(runs: Sequence[PlannedRun], data_dir: Path | None) -> list[str]:
-    """Names of datasets whose files are nowhere here."""
-    names = dict.fromkeys(run.recipe.dataset.name for run in runs if run.recipe.dataset.name is not None)
-    return [name for name in names if find(benchmark_named(name), data_dir) is None]
 
 
 class _Clock:

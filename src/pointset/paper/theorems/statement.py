@@ -70,17 +70,9 @@ def all_statements() -> tuple[Statement, ...]:
         structural_encodings,
     )
 
-    sections = (
-        decomposition.STATEMENTS,
-        isomorphism.STATEMENTS,
-        distances.STATEMENTS,
-        folklore.STATEMENTS,
-        message_passing.STATEMENTS,
-        counting.STATEMENTS,
-        graph_transformers.STATEMENTS,
-        structural_encodings.STATEMENTS,
-    )
-    return tuple(sorted((statement for section in sections for statement in section), key=_place))
+    appendices = (message_passing, counting, graph_transformers, structural_encodings)
+    sections = (decomposition, isomorphism, distances, folklore, *appendices)
+    return tuple(sorted((statement for section in sections for statement in section.STATEMENTS), key=_place))
 
 
 def _place(statement: Statement) -> tuple[str, int]:
