@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -280,6 +281,18 @@ class Inspection(NamedTuple):
     attention: list[Tensor]  # (d, n, n) for each layer, as it weighs the sums; empty where a model has none
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in evaluation mode and gradients are off."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
 def has_coordinates(model: nn.Module) -> bool:
     """Whether it begins with coordinates of points: the paper's variants do, message passing does not."""
     return any(isinstance(part, Coordinates) for part in model.modules())
@@ -303,13 +316,10 @@ def inspect(model: PointModel, points: PointBatch) -> Inspection:
             ]
         if isinstance(part, AttentionMap):
             hooks.append(part.register_forward_hook(listen("attention")))
-    was_training = model.training
-    model.eval()
     try:
-        with torch.no_grad():
+        with evaluating(model):
             output = model(points)
     finally:
-        model.train(was_training)
         for hook in hooks:
             hook.remove()
     factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)

@@ -26,7 +26,6 @@ from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
 from pointset.points.matrices import matrix_named
 from pointset.prediction.engine import Engine
-from pointset.prediction.features import Needs
 from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, InputRow, Source
 from pointset.prediction.tables import PredictionOptions, TablePrediction
@@ -65,7 +64,7 @@ def check_run(
         smiles: the column of SMILES of a table.
         data_dir: where a dataset's files lie.
         limit: most graphs to check, drawn at random.
-        seed: of that choice and of all random changes.
+        seed: of that choice and of all random changes, which are the same in both precisions.
         repeats: number of random draws of each change.
         tolerance: largest difference in float32, relative to the largest output.
         tolerance_float64: the same in float64.
@@ -88,7 +87,7 @@ def check_run(
     predictor = load(run)
     source, name = _input(predictor, Path(run), data, smiles, data_dir, progress)
     drawn = _drawn(predictor, source, name, limit, seed, progress)
-    checks = certify(predictor.model, drawn.graphs, seed=seed, repeats=repeats, allowed=allowed, progress=progress)
+    checks = _checks(predictor.model, drawn.graphs, seed, repeats, allowed, progress)
     found = {
         "invariant": all(check.passed for check in checks),
         "run": str(run),
@@ -102,8 +101,7 @@ def check_run(
         "worst_check": checks.index(max(checks, key=lambda check: check.excess)),
         "left_out": [{"row": name, "reason": reason} for name, reason in drawn.left_out.items()],
     }
-    plain: dict[str, Any] = finite(found)
-    return plain
+    return dict(finite(found))
 
 
 def _plain(check: Check, predictor: Predictor, drawn: DrawnGraphs) -> dict[str, Any]:
@@ -162,25 +160,15 @@ class Check(NamedTuple):
         return self.measured.largest / self.tolerance
 
 
-def certify(
+def _checks(
     model: PointModel,
     graphs: Sequence[Graph],
-    *,
-    seed: int = 0,
-    repeats: int = 3,
-    allowed: Mapping[str, float] = ALLOWED,
-    progress: bool | None = None,
+    seed: int,
+    repeats: int,
+    allowed: Mapping[str, float],
+    progress: bool | None,
 ) -> list[Check]:
-    """A check for each symmetry and precision. The model is not changed: float64 is computed with a copy.
-
-    Args:
-        model: trained, in float32 or float64.
-        graphs: with the features that it takes.
-        seed: of the random draws, which are the same in both precisions.
-        repeats: number of random draws of each change.
-        allowed: by precision, the largest difference relative to the largest output.
-        progress: whether to show a bar; by default where there is a terminal.
-    """
+    """A check for each symmetry and precision. The model is not changed: float64 is computed with a copy."""
     own = next(model.parameters()).dtype
     computed = len(graphs) * (2 + repeats * (len(Symmetry) - 1))  # as given, alone; then the draws
     # Two batches at least, so that another order also means other graphs beside each.
@@ -217,12 +205,7 @@ def _input(
     data_dir: Path | None,
     progress: bool | None,
 ) -> tuple[Source, str]:
-    """The data given, or the test part of the run's own; and its name for people.
-
-    Raises:
-        MissingDataError: it is a bundle without a run, or the data is nowhere.
-        SpecError: there is no test part.
-    """
+    """The data given, or the test part of the run's own; and its name for people."""
     if data is not None:
         options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
         return TablePrediction(predictor, options, show=progress).source, data
@@ -232,8 +215,7 @@ def _input(
     own = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
     if not len(own.part("test")):
         raise SpecError(f"{own.card.name} has no graphs in its part 'test'; give other data to check on")
-    needs = Needs.of(predictor.model, predictor.bundle.weighted_edges)
-    return DatasetSource(own.dataset, "test", needs), f"{own.card.name}, test"
+    return DatasetSource(own.dataset, "test", predictor.engine(1).needs), f"{own.card.name}, test"
 
 
 def _drawn(
@@ -242,12 +224,12 @@ def _drawn(
     """At most ``limit`` graphs of the input, at random, those that can be read with the features the model takes."""
     rows, available = _sample(track(source.rows(), "Reading", source.count(), show=progress), limit, seed)
     drawn = DrawnGraphs(data, available)
-    read = predictor.molecule_reader() if source.has_smiles else None
-    engine = predictor.engine(_BATCH_SIZE)
+    read, engine = predictor.molecule_reader() if source.has_smiles else None, predictor.engine(1)
     for row in rows:
         try:
-            item = read_chunk(read, [row.item])[0] if read is not None and row.problem is None else row.item
-            graph = _prepared(engine, row, item)
+            if row.problem is not None:
+                raise SpecError(row.problem)
+            graph = _prepared(engine, row.item if read is None else read_chunk(read, [row.item])[0])
         except MissingExtraError:
             raise
         except PointsetError as error:
@@ -275,12 +257,10 @@ def _sample(rows: Iterable[InputRow], limit: int, seed: int) -> tuple[list[Input
     return [row for _, row in sorted(chosen, key=itemgetter(0))], count
 
 
-def _prepared(engine: Engine, row: InputRow, item: Any) -> Graph:
-    """The graph with the features that the model takes; raises PointsetError where it does not fit."""
-    if row.problem is not None:
-        raise SpecError(row.problem)
+def _prepared(engine: Engine, item: Any) -> Graph:
+    """The graph with the features that the model takes, its edges in order."""
     arrays = read_graph(engine.prepare(item))
-    matrix_named(engine.needs.matrix).check(arrays)  # now, so that one with self-loops does not stop all others
+    matrix_named(engine.needs.matrix).check(arrays)  # now, so that one graph with self-loops does not stop all others
     return arrays[0]
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from pointset.encoders.batch import collate
 from pointset.encoders.coordinates import Coordinates
-from pointset.encoders.model import has_coordinates
+from pointset.encoders.model import evaluating, has_coordinates
 from pointset.errors import SpecError
 from pointset.machine import training_bytes
 from pointset.points.convert import to_points_many
@@ -80,7 +80,7 @@ def assert_invariant(
         raise SpecError("got no graphs; expected at least one, as nothing is checked without")
     dtype = next((p.dtype for p in model.parameters()), torch.float64)
     allowed = TOLERANCE.get(dtype, 1e-5) if tolerance is None else tolerance
-    with _evaluating(model):
+    with evaluating(model):
         for draw in _draws(model, points, seed=seed, repeats=repeats, rows=RowsOfGraphs(model)):
             scale = _largest_output(draw.before)
             for graph, difference in enumerate(draw.differences):
@@ -141,7 +141,7 @@ def measure_invariance(
     decomposable = None if any(isinstance(graph, PointSet) for graph in graphs) else list(read_graphs(graphs))
     points = as_points(model, graphs if decomposable is None else decomposable)
     rows = rows or RowsOfGraphs(model)
-    with _evaluating(model):
+    with evaluating(model):
         seen = list(_draws(model, points, graphs=decomposable, seed=seed, repeats=repeats, rows=rows))
     by_symmetry = [[draw for draw in seen if draw.symmetry is symmetry] for symmetry in Symmetry]
     return [_measurement(draws) for draws in by_symmetry if draws]
@@ -149,7 +149,7 @@ def measure_invariance(
 
 def _measurement(draws: list[_Draw]) -> Measurement:
     scale = _largest_output(draws[0].before)
-    by_draw = [[_or_infinite(one / scale) for one in draw.differences] for draw in draws]
+    by_draw = [[math.inf if math.isnan(one / scale) else one / scale for one in draw.differences] for draw in draws]
     differences = [max(of_graph) for of_graph in zip(*by_draw, strict=True)]
     with_output = [at for at, rows in enumerate(draws[0].before) if rows.numel()]
     if not with_output:
@@ -160,10 +160,6 @@ def _measurement(draws: list[_Draw]) -> Measurement:
     change = (after - before).abs().nan_to_num(nan=math.inf)
     row, column = divmod(int(change.argmax()), change.shape[-1])
     return Measurement(draw.symmetry, differences, scale, Change(graph, row, column, before[row], after[row]))
-
-
-def _or_infinite(difference: float) -> float:
-    return math.inf if math.isnan(difference) else difference
 
 
 def _largest_output(before: Sequence[Tensor]) -> float:
@@ -204,7 +200,7 @@ def _draws(
     before = rows(points)
     yield _Draw(Symmetry.ALONE, before, [rows([one])[0] for one in points])
     for _ in range(repeats):
-        orders = _orders([one.num_nodes for one in points], generator)
+        orders = _orders(points, generator)
         moved = [reordered_nodes(one, order) for one, order in zip(points, orders, strict=True)]
         yield _Draw(Symmetry.NODE_ORDER, before, _moved_back(rows(moved), orders))
         rotated = [rotated_in_eigenspaces(one, generator) for one in points]
@@ -217,13 +213,13 @@ def _draws(
         shuffled = rows([points[position] for position in batch_order.tolist()])
         yield _Draw(Symmetry.BATCH, before, [shuffled[position] for position in batch_order.argsort().tolist()])
         if graphs is not None:
-            orders = _orders([graph.num_nodes for graph in graphs], generator)
+            orders = _orders(graphs, generator)
             anew = [reordered_graph(graph, order) for graph, order in zip(graphs, orders, strict=True)]
             yield _Draw(Symmetry.GRAPH_ORDER, before, _moved_back(rows(as_points(model, anew)), orders))
 
 
-def _orders(sizes: list[int], generator: torch.Generator) -> list[Tensor]:
-    return [torch.randperm(size, generator=generator) for size in sizes]
+def _orders(items: Sequence[PointSet | Graph], generator: torch.Generator) -> list[Tensor]:
+    return [torch.randperm(item.num_nodes, generator=generator) for item in items]
 
 
 def _moved_back(rows: list[Tensor], orders: list[Tensor]) -> list[Tensor]:
@@ -297,18 +293,6 @@ def as_points(model: nn.Module, graphs: Sequence[Any]) -> list[PointSet]:
     if all(isinstance(graph, PointSet) for graph in graphs):
         return list(graphs)
     return list(to_points_many(graphs, matrix=getattr(model, "matrix", DEFAULT_MATRIX), progress=False))
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Inside, the model is in evaluation mode and gradients are off."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from torch import Tensor
 from pointset.arrays import Floats, Integers
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import TargetScale
-from pointset.encoders.model import PointModel, has_coordinates
+from pointset.encoders.model import PointModel, evaluating, has_coordinates
 from pointset.files import replacing
 from pointset.specs import Categories
 from pointset.training.batches import evaluation_loader
@@ -55,13 +55,8 @@ def _outputs(model: PointModel, data: TrainingData, graphs: Integers, dtype: tor
         return torch.empty(0, data.card.outputs, dtype=torch.float64)
     dim = 64 if model.settings is None else model.settings.dim
     loader = evaluation_loader(data.points, graphs, dim=dim, dtype=dtype)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            return torch.cat([model(batch).to("cpu", torch.float64) for batch in loader])
-    finally:
-        model.train(was_training)
+    with evaluating(model):
+        return torch.cat([model(batch).to("cpu", torch.float64) for batch in loader])
 
 
 def as_predictions(outputs: Tensor, task: Task, scale: TargetScale | None = None) -> Tensor:
