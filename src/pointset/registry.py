@@ -59,8 +59,7 @@ PRESETS: dict[str, Preset] = {
         pairs="pointset.encoders.coordinates.ReleasedPairWeights",
     ),
     "pst-gc": Preset(
-        "SRD coordinates: f is the square root, not learned",
-        function="pointset.encoders.coordinates.SquareRoot",
+        "SRD coordinates: f is the square root, not learned", function="pointset.encoders.coordinates.SquareRoot"
     ),
     "pst-sum": Preset(
         "SRD coordinates and plain sums, equation (4) as printed: to count",
@@ -78,14 +77,8 @@ PRESETS: dict[str, Preset] = {
         # Its only attention must see more than the matrix, so all of f is learned.
         function="pointset.encoders.coordinates.LearnedDeepSet",
     ),
-    "pst-adj": Preset(
-        "coordinates from the adjacency matrix",
-        matrix="adjacency",
-    ),
-    "pst-normadj": Preset(
-        "coordinates from D^-½AD^-½",
-        matrix="normalized_adjacency",
-    ),
+    "pst-adj": Preset("coordinates from the adjacency matrix", matrix="adjacency"),
+    "pst-normadj": Preset("coordinates from D^-½AD^-½", matrix="normalized_adjacency"),
     "pst-star": Preset(
         "PST*: distances in space weigh the pairs",
         "the Point Set Transformer with distances in space (PST*)",

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pointset.arrays import Integers
 from pointset.errors import GraphError, SpecError
-from pointset.points.graphs import FlatFeatures, GraphArrays, starts
+from pointset.points.graphs import FlatFeatures, GraphArrays, consecutive, starts
 from pointset.points.point_set import PointSet, PointSets, with_tensors
 
 
@@ -157,15 +157,10 @@ def _check_alike(point_sets: Sequence[PointSet]) -> None:
 def checked_rows(
     values: Sequence[Tensor | None], counts: Sequence[int], name: str, graphs: Iterable[int]
 ) -> list[Tensor]:
-    """A feature of each graph, all of one type and width; an empty list where no graph has it.
+    """A feature of each graph, (counts, …), all of one type and width; an empty list where no graph has it.
 
     A graph without rows (no nodes, or no edges) may lack the feature or have it of any kind: it says nothing.
-
-    Args:
-        values: the feature of each graph, (rows, …).
-        counts: how many rows each graph must have.
-        name: of the feature, for messages.
-        graphs: number of each graph, for messages.
+    ``name`` and ``graphs``, the number of each graph, are for messages.
 
     Raises:
         GraphError: the feature is on some graphs only, or its type, width or number of rows differs.
@@ -317,11 +312,6 @@ def _with_columns(feature: Tensor) -> Tensor:
     return feature.unsqueeze(-1) if feature.dim() == 1 else feature
 
 
-def consecutive(start: Integers, counts: Integers) -> Integers:
-    """start[0], start[0] + 1, … (counts[0] numbers), then the same from start[1], and so on; (Σ counts,)."""
-    return np.repeat(start - starts(counts), counts) + np.arange(counts.sum())
-
-
 class _Rows(NamedTuple):
     """A feature of all graphs, one after the other."""
 
@@ -350,12 +340,8 @@ class PointArrays:
     """Some of the graphs of a :class:`PointSets`, ready to be gathered.
 
     Eigenpairs and edges stay where they are (in a memory-mapped store, on disk); features are joined once into flat
-    tensors, unless they are :class:`FlatFeatures` already.
-
-    Args:
-        points: the point sets.
-        graphs: (G,) which of them.
-        dtype: floating-point type of eigenpairs, positions, real features and real targets.
+    tensors, unless they are :class:`FlatFeatures` already. ``dtype`` is the floating-point type of eigenpairs,
+    positions, real features and real targets.
     """
 
     def __init__(self, points: PointSets, graphs: Integers, dtype: torch.dtype):
@@ -375,7 +361,8 @@ class PointArrays:
             self._x = _Rows.flat(flat.x, nodes, self.num_nodes, dtype)
             self._pos = _Rows.flat(flat.pos, nodes, self.num_nodes, dtype)
             self._edge_attr = _Rows.flat(flat.edge_attr, edges, self.num_edges, dtype)
-            self._y = _Rows.flat(flat.y, flat.target_start[graphs], flat.target_counts[graphs], dtype)
+            rows_of_y = (nodes, self.num_nodes) if flat.y_of_nodes else (graphs, np.ones_like(graphs))
+            self._y = _Rows.flat(flat.y, *rows_of_y, dtype)
             return
         names, nodes = graphs.tolist(), self.num_nodes.tolist()
         x, edge_attr, pos, y = zip(*map(arrays.features_of, names), strict=True)
@@ -392,12 +379,11 @@ class PointArrays:
         layout = Layout.of(self.num_nodes[positions], self.ranks[positions])
         chosen = positions[layout.order]
         m = self.num_edges[chosen]
-        values = self._values[consecutive(self._value_start[chosen], self.ranks[chosen])]
         return FlatGraphs(
             layout=layout,
             num_nodes=self.num_nodes[positions],
             matrix=self.matrix,
-            eigenvalues=self._cast(values),
+            eigenvalues=self._cast(self._values[consecutive(self._value_start[chosen], self.ranks[chosen])]),
             eigenvectors=self._blocks(layout, self._vector_start[chosen]),
             x=None if self._x is None else self._x.of(chosen),
             pos=None if self._pos is None else self._pos.of(chosen),

@@ -111,12 +111,7 @@ class PointLoader(DataLoader[PointBatch]):
         if options.get("batch_sampler") is None:  # otherwise it decides on all of these
             options |= {"batch_size": batch_size, "shuffle": shuffle, "sampler": sampler, "drop_last": drop_last}
         super().__init__(
-            source,
-            generator=generator,
-            num_workers=num_workers,
-            pin_memory=pin_memory,
-            collate_fn=_as_it_is,
-            **options,
+            source, generator=generator, num_workers=num_workers, pin_memory=pin_memory, collate_fn=_as_it_is, **options
         )
 
 

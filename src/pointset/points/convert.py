@@ -79,12 +79,7 @@ def to_points_many(
 
 
 def _convert(
-    graphs: GraphArrays,
-    matrix: str,
-    rank: int | None,
-    dtype: torch.dtype,
-    workers: int | None,
-    progress: bool | None,
+    graphs: GraphArrays, matrix: str, rank: int | None, dtype: torch.dtype, workers: int | None, progress: bool | None
 ) -> PointSets:
     if rank is None:
         numbers = float(np.square(graphs.num_nodes, dtype=np.float64).sum())

@@ -66,6 +66,11 @@ def starts(counts: Integers) -> Integers:
     return np.cumsum(counts) - counts
 
 
+def consecutive(start: Integers, counts: Integers) -> Integers:
+    """start[0], start[0] + 1, … (counts[0] numbers), then the same from start[1], and so on; (Σ counts,)."""
+    return np.repeat(start - starts(counts), counts) + np.arange(counts.sum())
+
+
 def name_in(counts: Integers, row: int) -> str:
     """How messages call the graph that a row of a flat array belongs to: nothing where it is the only one."""
     return "" if len(counts) == 1 else f"graph {np.searchsorted(np.cumsum(counts), row, side='right')}: "
@@ -128,16 +133,6 @@ class FlatFeatures(LazySequence[Features]):
     def edge_start(self) -> Integers:
         """(G,) where each graph's edges begin."""
         return starts(self.num_edges)
-
-    @property
-    def target_start(self) -> Integers:
-        """(G,) where each graph's rows of ``y`` begin."""
-        return self.node_start if self.y_of_nodes else np.arange(len(self))
-
-    @property
-    def target_counts(self) -> Integers:
-        """(G,) rows of ``y`` of each graph."""
-        return self.num_nodes if self.y_of_nodes else np.ones(len(self), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.num_nodes)

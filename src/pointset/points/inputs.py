@@ -19,14 +19,7 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.errors import GraphError, PointsetError
-from pointset.points.graphs import (
-    MAX_NODES,
-    NO_FEATURES,
-    EdgeListing,
-    Features,
-    Graph,
-    GraphArrays,
-)
+from pointset.points.graphs import MAX_NODES, NO_FEATURES, EdgeListing, Features, Graph, GraphArrays
 
 ACCEPTED = (
     "a PyG Data, a networkx graph, a scipy sparse or dense (n, n) adjacency matrix, or (num_nodes, edges) with "

@@ -10,13 +10,7 @@ from torch import Tensor
 from pointset.errors import GraphError, RankError
 from pointset.machine import check_fits
 from pointset.points.graphs import WeightKind
-from pointset.points.matrices import (
-    DEFAULT_MATRIX,
-    AdjacencyFunction,
-    Augmented,
-    NormalizedAdjacency,
-    matrix_named,
-)
+from pointset.points.matrices import DEFAULT_MATRIX, AdjacencyFunction, Augmented, NormalizedAdjacency, matrix_named
 from pointset.points.point_set import PointSet
 from pointset.points.solve import relative_error_bound
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.errors import FileFormatError
 from pointset.files import replacing
-from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind
+from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind, starts
 from pointset.points.matrices import MATRICES
 from pointset.points.point_set import PointSet, Truncation
 
@@ -301,7 +301,7 @@ def _read_field(tensors: dict[str, Tensor], field: str, rows: Integers) -> _Bloc
         length = value.shape[0] if value.dim() else -1
         if sum(rows[mine].tolist()) != length:  # Python's integers cannot overflow
             raise _damaged(f"'{field}.{index}' has {length} rows, and the graphs claim {sum(rows[mine].tolist())}")
-        start[mine] = np.cumsum(rows[mine]) - rows[mine]
+        start[mine] = starts(rows[mine])
     return _Block(block, start, rows, values)
 
 

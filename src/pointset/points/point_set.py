@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.errors import MatrixError
-from pointset.points.graphs import GraphArrays, LazySequence, WeightKind, starts
+from pointset.points.graphs import Graph, GraphArrays, LazySequence, WeightKind, starts
 from pointset.points.matrices import NormalizedAdjacency
 from pointset.points.solve import Solved
 
@@ -186,11 +186,7 @@ class Eigenpairs:
 
     @classmethod
     def assembled(
-        cls,
-        num_nodes: Integers,
-        parts: Sequence[Solved],
-        values: NDArray[np.floating],
-        vectors: NDArray[np.floating],
+        cls, num_nodes: Integers, parts: Sequence[Solved], values: NDArray[np.floating], vectors: NDArray[np.floating]
     ) -> Eigenpairs:
         """Eigenpairs whose blocks lie in ``values`` and ``vectors`` in the order in which the parts were solved."""
         order = np.concatenate([part.graphs for part in parts]) if parts else np.zeros(0, np.int64)
@@ -233,44 +229,32 @@ class PointSets(LazySequence[PointSet]):
 
     def item(self, position: int) -> PointSet:
         """One point set, copied out of the flat arrays."""
-        pairs, graphs = self.eigenpairs, self.graphs
-        n, r = int(graphs.num_nodes[position]), int(pairs.ranks[position])
+        pairs, graph = self.eigenpairs, self.graphs.item(position)
+        n, r = graph.num_nodes, int(pairs.ranks[position])
         value, vector = int(pairs.value_start[position]), int(pairs.vector_start[position])
-        x, edge_attr, pos, y = graphs.features_of(position)
-        kind = WeightKind(int(graphs.weight_kind[position]))
+        x, edge_attr, pos, y = graph.features
+        left_out = [float(errors[position]) for errors in (pairs.spectral_error, pairs.frobenius_error, pairs.residual)]
         return PointSet(
             eigenvalues=self._tensor(pairs.values[value : value + r]),
             eigenvectors=self._tensor(pairs.vectors[vector : vector + n * r]).view(n, r),
             matrix=self.matrix,
-            num_edges=int(graphs.num_edges[position]),
-            weight_kind=kind,
+            num_edges=graph.edges.shape[1],
+            weight_kind=graph.weight_kind,
             x=x,
-            edge_index=None if edge_attr is None else torch.from_numpy(self._edges(position).copy()),
+            edge_index=None if edge_attr is None else torch.from_numpy(graph.edges.copy()),
             edge_attr=edge_attr,
             pos=pos,
             y=y,
-            degrees=self._degrees(position, n) if self.matrix == NormalizedAdjacency.name and kind else None,
-            truncation=self._truncation(position),
+            degrees=_degrees(graph) if self.matrix == NormalizedAdjacency.name and graph.weight_kind else None,
+            truncation=Truncation(*left_out) if left_out[0] else None,
         )
 
     def _tensor(self, part: NDArray[np.floating]) -> Tensor:
         return torch.from_numpy(np.array(part)).to(self.dtype)  # a copy: the flat array may be a read-only mapping
 
-    def _edges(self, index: int) -> Integers:
-        start = int(self.graphs.edge_start[index])
-        return self.graphs.edges[:, start : start + int(self.graphs.num_edges[index])]
 
-    def _degrees(self, index: int, n: int) -> Tensor:
-        source, target = self._edges(index)
-        start = int(self.graphs.edge_start[index])
-        weights = None if self.graphs.weights is None else self.graphs.weights[start : start + len(source)]
-        reverse = np.where(source == target, 0.0, 1.0 if weights is None else weights)
-        return torch.from_numpy(np.bincount(source, weights, n) + np.bincount(target, reverse, n))
-
-    def _truncation(self, index: int) -> Truncation | None:
-        pairs = self.eigenpairs
-        if not pairs.spectral_error[index]:
-            return None
-        return Truncation(
-            float(pairs.spectral_error[index]), float(pairs.frobenius_error[index]), float(pairs.residual[index])
-        )
+def _degrees(graph: Graph) -> Tensor:
+    source, target = graph.edges
+    reverse = np.where(source == target, 0.0, 1.0 if graph.weights is None else graph.weights)
+    n = graph.num_nodes
+    return torch.from_numpy(np.bincount(source, graph.weights, n) + np.bincount(target, reverse, n))

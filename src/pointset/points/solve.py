@@ -26,7 +26,7 @@ from torch import Tensor
 from pointset.arrays import Floats, Integers
 from pointset.errors import ConvergenceError, MatrixError, RankError
 from pointset.machine import check_fits, cores
-from pointset.points.graphs import Graph, GraphArrays
+from pointset.points.graphs import Graph, GraphArrays, consecutive
 from pointset.points.matrices import AdjacencyFunction
 from pointset.progress import Advance, progress_bar
 
@@ -75,12 +75,11 @@ def solve_in_order(
     rank = None if rank is None else int(rank)
     _check_memory(graphs, rank)
     stacks = list(_stacks(graphs.num_nodes, rank))
-    edge_start = graphs.edge_start
 
     def solve(stack: Integers) -> Solved:
         if _is_sparse(int(graphs.num_nodes[stack[0]]), rank):
             return _solve_sparse(graphs, function, int(stack[0]), rank or 0, progress)
-        matrices = function.dense(_stacked_adjacency(graphs, edge_start, stack))
+        matrices = function.dense(_stacked_adjacency(graphs, stack))
         return _solved(stack, matrices, rank, weighted=graphs.weights is not None)
 
     with progress_bar("Decomposing", len(graphs), show=progress) as advance:
@@ -155,22 +154,14 @@ def _solved(stack: Integers, matrices: torch.Tensor, rank: int | None, *, weight
         _check_resolved(stack, matrices.shape[-1], smallest.numpy(), spectra.eigenvalues.abs().amax(-1).numpy())
     values = torch.masked_select(spectra.eigenvalues, spectra.kept)
     vectors = torch.masked_select(spectra.eigenvectors, spectra.kept.unsqueeze(1))  # (n, r) blocks, row by row
-    count = len(stack)
-    frobenius = residual = np.zeros(count)
+    frobenius = residual = np.zeros(len(stack))
     if bool(spectra.dropped.any()):
         rest = torch.where(spectra.kept, 0.0, spectra.eigenvalues)
         frobenius = rest.square().sum(-1).sqrt().numpy()
         difference = matrices @ spectra.eigenvectors - spectra.eigenvectors * spectra.eigenvalues.unsqueeze(1)
         residual = torch.where(spectra.kept, difference.norm(dim=1), 0.0).amax(-1).numpy()
-    return Solved(
-        stack,
-        spectra.kept.sum(-1).numpy(),
-        spectra.dropped.numpy(),
-        frobenius,
-        residual,
-        values.numpy(),
-        vectors.numpy(),
-    )
+    ranks, spectral = spectra.kept.sum(-1).numpy(), spectra.dropped.numpy()
+    return Solved(stack, ranks, spectral, frobenius, residual, values.numpy(), vectors.numpy())
 
 
 def _check_resolved(stack: Integers, n: int, smallest: Floats, largest: Floats) -> None:
@@ -185,10 +176,9 @@ def _check_resolved(stack: Integers, n: int, smallest: Floats, largest: Floats) 
         )
 
 
-def _stacked_adjacency(graphs: GraphArrays, edge_start: Integers, stack: Integers) -> torch.Tensor:
+def _stacked_adjacency(graphs: GraphArrays, stack: Integers) -> torch.Tensor:
     counts = graphs.num_edges[stack]
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    at = np.repeat(edge_start[stack], counts) + within  # where the edges of these graphs lie in the flat arrays
+    at = consecutive(graphs.edge_start[stack], counts)  # where the edges of these graphs lie in the flat arrays
     member = np.repeat(np.arange(len(stack)), counts)
     n = int(graphs.num_nodes[stack[0]])
     adjacency = np.zeros((len(stack), n, n))

@@ -198,12 +198,7 @@ class DrawnGraphs:
 
 
 def _input(
-    predictor: Predictor,
-    run: Path,
-    data: str | None,
-    smiles: str | None,
-    data_dir: Path | None,
-    progress: bool | None,
+    predictor: Predictor, run: Path, data: str | None, smiles: str | None, data_dir: Path | None, progress: bool | None
 ) -> tuple[Source, str]:
     """The data given, or the test part of the run's own; and its name for people."""
     if data is not None:

@@ -118,12 +118,7 @@ class Measurement:
 
 
 def measure_invariance(
-    model: nn.Module,
-    graphs: Sequence[Any],
-    *,
-    seed: int = 0,
-    repeats: int = 2,
-    rows: RowsOfGraphs | None = None,
+    model: nn.Module, graphs: Sequence[Any], *, seed: int = 0, repeats: int = 2, rows: RowsOfGraphs | None = None
 ) -> list[Measurement]:
     """Measure every symmetry for every graph; nothing is judged (:func:`assert_invariant` does).
 
