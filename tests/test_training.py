@@ -276,7 +276,7 @@ def test_killed_at_ten_random_moments_it_ends_at_the_same_weights(recipe: Recipe
 class TestFolders:
     def test_two_runs_never_share_a_folder(self, recipe: Recipe, tmp_path: Path) -> None:
         run(recipe, tmp_path / "run")
-        with pytest.raises(SpecError, match=r"finished run already.*--run-dir"):
+        with pytest.raises(SpecError, match=r"already holds a finished run.*--run-dir"):
             run(recipe, tmp_path / "run")
 
     def test_a_finished_run_is_not_trained_again(self, recipe: Recipe, tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ class TestFolders:
 
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr("pointset.runs.folder.shutil.disk_usage", lambda _: usage(10, 9, 1))
-        with pytest.raises(PointsetError, match="Make room"):
+        with pytest.raises(PointsetError, match="Free some"):
             run(recipe, tmp_path / "run")
         assert not (tmp_path / "run").exists()
 

@@ -61,6 +61,12 @@ def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterato
         yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
+def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    """Write a table, its header first; the file appears whole or not at all."""
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON for programs and people; numbers that are not finite become null."""
     with replacing(path) as temporary:

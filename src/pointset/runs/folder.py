@@ -15,11 +15,7 @@ _LOCK = ".lock"
 
 
 class RunFolder:
-    """Names in a run's folder.
-
-    Args:
-        path: the folder; :meth:`claim` makes it.
-    """
+    """Names in a run's folder, which :meth:`claim` makes."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -85,11 +81,7 @@ class RunFolder:
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Refuse to start where the disk has too little space for what a run writes.
-
-    Raises:
-        PointsetError: it has too little.
-    """
+    """Refuse to start where the disk has too little space for what a run writes."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise PointsetError(

@@ -204,11 +204,7 @@ class Recipe(Keys):
 
 
 def check_ready(recipe: Recipe) -> None:
-    """Refuse a recipe that says nothing to learn from.
-
-    Raises:
-        SpecError: neither ``dataset.name`` nor ``dataset.file`` is set.
-    """
+    """Refuse a recipe that says nothing to learn from: neither ``dataset.name`` nor ``dataset.file`` is set."""
     if recipe.dataset.name is None and recipe.dataset.file is None:
         raise SpecError(
             f"the recipe {recipe.name!r} needs data of your own; add dataset.file=my.csv (and dataset.targets=[…] to "
@@ -363,11 +359,7 @@ def shown(value: Any) -> str:
 
 
 def check_schedule(schedule: Schedule, epochs: int) -> None:
-    """Whether the schedule fits into the epochs.
-
-    Raises:
-        SpecError: it does not; the message says what would.
-    """
+    """Refuse a schedule that does not fit into the epochs; the message says what would."""
     warmup, cosine, shape = schedule.warmup, schedule.cosine, schedule.shape
     if epochs < 1:
         raise SpecError(f"got {epochs} epochs; expected at least 1")

@@ -187,11 +187,7 @@ def _get(group: Any, key: str) -> Any:
 
 
 def overridden(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Plain values of a recipe with ``["model.dim=96", "dataset.targets=logS"]`` set; later ones win.
-
-    Raises:
-        SpecError: there is no such key, or a value is not written as YAML.
-    """
+    """Plain values of a recipe with ``["model.dim=96", "dataset.targets=logS"]`` set; later ones win."""
     result = deepcopy(values)
     for override in overrides:
         path, equals, text = override.partition("=")
@@ -203,11 +199,7 @@ def overridden(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, An
 
 
 def changed(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
-    """The recipe with other values, by dotted key: ``{"model.dim": 96}``.
-
-    Raises:
-        SpecError: there is no such key, or a value is impossible.
-    """
+    """The recipe with other values, by dotted key: ``{"model.dim": 96}``. They are checked again."""
     plain = recipe.as_dict()
     for path, value in values.items():
         _set(plain, path, value)
@@ -296,9 +288,6 @@ class _Reader(yaml.SafeLoader):
             keys.append(key)
         return super().construct_mapping(node, deep=True)
 
-    def construct_yaml_float(self, node: Any) -> float:
-        return float(node.value)  # PyYAML's own treats 1:30 as sixtieths
-
 
 class _Writer(yaml.SafeDumper):
     """Mappings as lines, short lists in one; puts into quotes what either version of YAML would not read as text."""
@@ -315,7 +304,7 @@ class _Writer(yaml.SafeDumper):
         return True
 
 
-_Reader.add_constructor(f"{_TAG}float", _Reader.construct_yaml_float)
+_Reader.add_constructor(f"{_TAG}float", lambda _, node: float(node.value))  # PyYAML's own treats 1:30 as sixtieths
 _Writer.add_representer(list, _Writer.represent_list)
 _Writer.add_representer(str, _Writer.represent_str)
 for _name, _pattern, _first in _SCALARS:

@@ -217,9 +217,6 @@ def read_predictions(path: Path, *, of_classes: bool) -> Predictions:
     """Read the columns ``<target>`` and ``predicted_<target>``; others, such as probabilities of classes, are skipped.
 
     They hold names where they are ``of_classes``, otherwise numbers, NaN where the cell is empty.
-
-    Raises:
-        FileFormatError: there is no such pair of columns, or the file is damaged.
     """
     rows = _csv_rows(path)
     header = next(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import platform
 import subprocess
@@ -17,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pointset.errors import FileFormatError
-from pointset.files import read_json, replacing
+from pointset.files import read_json, write_csv
 from pointset.machine import VERSION, cores
 from pointset.metrics import Task
 from pointset.runs.recipe import Expected
@@ -128,14 +127,14 @@ class EpochRow:
 def write_metrics(path: Path, history: Sequence[EpochRow]) -> None:
     """Write all rows again, so that the file is whole at every moment and never has an epoch twice."""
     names = list(next((row.val for row in history if row.val), {}))
-    header = ["epoch", "lr", "train_loss", *(f"val_{name}" for name in names), "seconds", "graphs_per_second"]
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for row in history:
-            scores = (f"{row.val[name]:.8g}" if row.val else "" for name in names)
-            start = (row.epoch, f"{row.lr:.8g}", f"{row.train_loss:.8g}")
-            writer.writerow([*start, *scores, f"{row.seconds:.3f}", f"{row.graphs_per_second:.1f}"])
+    rows: list[list[Any]] = [
+        ["epoch", "lr", "train_loss", *(f"val_{name}" for name in names), "seconds", "graphs_per_second"]
+    ]
+    for row in history:
+        scores = (f"{row.val[name]:.8g}" if row.val else "" for name in names)
+        start = (row.epoch, f"{row.lr:.8g}", f"{row.train_loss:.8g}")
+        rows.append([*start, *scores, f"{row.seconds:.3f}", f"{row.graphs_per_second:.1f}"])
+    write_csv(path, rows)
 
 
 def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -116,8 +116,8 @@ def read_bundle(path: str | Path) -> Bundle:
     try:
         description = _description(files.read(DESCRIPTION, MOST_DESCRIPTION_BYTES))
         place = Place(description, "")
-        weights = files.read(place.at("weights").at("file").text(), MOST_WEIGHTS_BYTES)
-        if hashlib.sha256(weights).hexdigest() != place.at("weights").at("sha256").text():
+        weights = files.read(place.at("weights").at("file").expect(str), MOST_WEIGHTS_BYTES)
+        if hashlib.sha256(weights).hexdigest() != place.at("weights").at("sha256").expect(str):
             raise FileFormatError("the weights do not match their checksum; the bundle is damaged. Copy it again")
         settings, card = _settings_from(place.at("model")), _card_from(place.at("card"))
         scale, column = _scale_from(place.at("scale")), place.at("weighted_edges")
@@ -225,6 +225,10 @@ def _least_parameters(settings: Mapping[str, Any]) -> int:
 # --- bundle.json: every value is checked, and what is wrong is named by its place: ``model.dim is "64"; expected …``
 
 
+Value = TypeVar("Value")
+_JSON_TYPES: dict[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
+
+
 class Place(NamedTuple):
     """A value of the JSON and where it stands."""
 
@@ -234,9 +238,7 @@ class Place(NamedTuple):
     def at(self, key: str) -> Place:
         """A value of an object."""
         name = f"{self.name}.{key}" if self.name else key
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
-        if key not in self.value:
+        if key not in self.expect(dict):
             raise FileFormatError(f"{name} is missing")
         return Place(self.value[key], name)
 
@@ -244,35 +246,27 @@ class Place(NamedTuple):
         """The error that says what is here and what should be."""
         return FileFormatError(f"{self.name or 'the description'} is {self.value!r:.80}; expected {expected}")
 
-    def text(self) -> str:
-        """A string."""
-        if not isinstance(self.value, str):
-            raise self.wrong("text")
+    def expect(self, kind: type[Value]) -> Value:
+        """The value, which must be text, true or false, a list or an object."""
+        if not isinstance(self.value, kind):
+            raise self.wrong(_JSON_TYPES[kind])
         return self.value
 
     def whole(self, least: int) -> int:
         """A whole number."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int) or self.value < least:
+        if type(self.value) is not int or self.value < least:
             raise self.wrong(f"a whole number, at least {least}")
         return self.value
 
     def number(self) -> float:
         """A finite number."""
-        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)) or not math.isfinite(self.value):
+        if type(self.value) not in (int, float) or not abs(self.value) <= sys.float_info.max:
             raise self.wrong("a finite number")
         return float(self.value)
 
-    def flag(self) -> bool:
-        """True or false."""
-        if not isinstance(self.value, bool):
-            raise self.wrong("true or false")
-        return self.value
-
     def items(self) -> list[Place]:
         """The entries of a list."""
-        if not isinstance(self.value, list):
-            raise self.wrong("a list")
-        return [Place(value, f"{self.name}[{at}]") for at, value in enumerate(self.value)]
+        return [Place(value, f"{self.name}[{at}]") for at, value in enumerate(self.expect(list))]
 
 
 def spec_as_plain(spec: Spec) -> Any:
@@ -296,8 +290,8 @@ def spec_from(place: Place) -> Spec:
 
 def _settings_from(place: Place) -> dict[str, Any]:
     """Keyword arguments of :meth:`pointset.PointModel.from_preset`, which checks the names in them."""
-    settings: dict[str, Any] = {"name": place.at("preset").text()}
-    settings |= {key: place.at(key).text() for key in ("level", "pooling")}
+    settings: dict[str, Any] = {"name": place.at("preset").expect(str)}
+    settings |= {key: place.at(key).expect(str) for key in ("level", "pooling")}
     settings |= {key: place.at(key).whole(1) for key in ("out", "dim", "layers")}
     return settings | {key: spec_from(place.at(key)) for key in ("node", "edge")}
 
@@ -323,22 +317,22 @@ def _card_from(place: Place) -> Card:
     """The card again; what the bundle does not hold (description, split, licence) is empty."""
     molecules = place.at("molecules")
     return Card(
-        name=place.at("name").text(),
-        title=place.at("title").text(),
+        name=place.at("name").expect(str),
+        title=place.at("title").expect(str),
         description="",
         level=_choice(place.at("level"), Level),
         task=_choice(place.at("task"), Task),
         targets=tuple(
-            Target(**{key: target.at(key).text() for key in ("name", "unit", "meaning")})
+            Target(**{key: target.at(key).expect(str) for key in ("name", "unit", "meaning")})
             for target in place.at("targets").items()
         ),
         metric=_choice(place.at("metric"), Metric),
         split="",
         node=spec_from(place.at("node")),
         edge=spec_from(place.at("edge")),
-        positions=place.at("positions").flag(),
-        classes=tuple(name.text() for name in place.at("classes").items()),
-        molecules=None if molecules.value is None else molecules.text(),
+        positions=place.at("positions").expect(bool),
+        classes=tuple(name.expect(str) for name in place.at("classes").items()),
+        molecules=None if molecules.value is None else molecules.expect(str),
     )
 
 
@@ -371,11 +365,7 @@ def _check_reader(settings: Any) -> None:
 
 
 def _check_agreement(settings: Mapping[str, Any], card: Card, scale: TargetScale | None) -> None:
-    """That the model gives what the card promises.
-
-    Raises:
-        SpecError: it does not.
-    """
+    """That the model gives what the card promises."""
     if not card.targets or card.outputs < 1:
         raise SpecError(f"the card of {card.name} names no targets; expected what the model predicts")
     if settings["out"] != card.outputs or settings["level"] != card.level.value:

@@ -78,12 +78,7 @@ def _write_file(path: Path, content: bytes) -> None:
 
 
 class BundleFiles:
-    """A bundle's files, found at a path: the bundle's folder, a run's folder, or a ``.zip``.
-
-    Raises:
-        MissingDataError: there is nothing at the path.
-        FileFormatError: what is there is not a bundle.
-    """
+    """A bundle's files, found at a path: the bundle's folder, a run's folder, or a ``.zip``."""
 
     def __init__(self, path: str | Path):
         self.path = find_bundle(Path(path))
@@ -107,7 +102,8 @@ class BundleFiles:
     def _in_archive(self, name: str, most_bytes: int) -> bytes:
         try:
             with zipfile.ZipFile(self.path) as archive:
-                found = [entry for entry in archive.infolist() if _base_name(entry) == name]
+                # a folder that was zipped by hand holds folder/bundle.json
+                found = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == name]
                 if len(found) != 1:
                     raise FileFormatError(
                         f"{self.path} holds {name} {len(found)} times; expected a bundle with it once. Zip a bundle's "
@@ -132,11 +128,6 @@ class BundleFiles:
         from pointset.machine import check_fits  # loads torch, which finding a bundle does without
 
         check_fits(2 * size, f"loading {self.path} needs", "Load it on a larger machine")
-
-
-def _base_name(entry: zipfile.ZipInfo) -> str:
-    """A folder that was zipped by hand holds ``folder/bundle.json``."""
-    return "" if entry.is_dir() else entry.filename.rpartition("/")[2]
 
 
 def find_bundle(path: Path) -> Path:

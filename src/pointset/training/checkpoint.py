@@ -46,12 +46,6 @@ class ProgressRecord:
         """Of the epoch so far."""
         return self.loss_sum / self.loss_terms if self.loss_terms else math.nan
 
-    def spend(self, seconds: float, *, training: bool) -> None:
-        """Time went by."""
-        self.seconds += seconds
-        self.epoch_seconds += seconds
-        self.training_seconds += seconds if training else 0.0
-
     def end_epoch(self, row: EpochRow) -> None:
         """The epoch is done; the next one begins."""
         self.history.append(row)
@@ -63,26 +57,19 @@ class ProgressRecord:
         """For JSON; floats survive exactly."""
         return dataclasses.asdict(self)
 
-    def _check(self) -> None:
-        for name in (one.name for one in dataclasses.fields(self) if one.name != "history"):
-            value, kind = getattr(self, name), type(getattr(ProgressRecord, name))
-            fits = isinstance(value, kind) or (kind is float and type(value) is int)
-            if not fits or (kind is int and value < 0):
-                raise TypeError(f"{name} is {value!r:.40}")
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ProgressRecord:
-        """The inverse of :meth:`as_dict`.
-
-        Raises:
-            FileFormatError: the values are damaged.
-        """
+        """The inverse of :meth:`as_dict`; damaged values are refused."""
         try:
             record = cls(**(values | {"history": [EpochRow(**row) for row in values["history"]]}))
-            record._check()
-            return record
+            for name in (one.name for one in dataclasses.fields(cls) if one.name != "history"):
+                value, kind = getattr(record, name), type(getattr(cls, name))
+                fits = isinstance(value, kind) or (kind is float and type(value) is int)
+                if not fits or (kind is int and value < 0):
+                    raise TypeError(f"{name} is {value!r:.40}")
         except (TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(f"the checkpoint's record of progress is damaged ({error})") from None
+        return record
 
 
 class Checkpoint(NamedTuple):

@@ -29,6 +29,7 @@ from pointset.registry import load_part, preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, check_ready
 from pointset.runs.recipe_files import changed
 from pointset.training.batches import Purpose, stream_seed
+from pointset.training.devices import DTYPES
 
 _SUBSET_SEED = 0
 _FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their results can be averaged
@@ -144,11 +145,9 @@ def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
     if choice.weighted_edges is not None:
         dataset = dataset.with_weighted_edges(choice.weighted_edges)
     if choice.fold is not None and not own_folds(choice):
-        labels = dataset.targets if dataset.card.task is not Task.REGRESSION else None
-        if dataset.card.level is Level.NODE:
-            labels = None
-        split = folds(len(dataset), choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold]
-        dataset = dataset.with_split(split)
+        has_labels = dataset.card.task is not Task.REGRESSION and dataset.card.level is not Level.NODE
+        labels = dataset.targets if has_labels else None
+        dataset = dataset.with_split(folds(len(dataset), choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold])
     return dataset if choice.train_graphs is None else _with_fewer(dataset, choice.train_graphs)
 
 
@@ -197,21 +196,17 @@ def describe_data(data: TrainingData) -> str:
     Own data is read with guesses (which columns are targets, what the task is), so people must see them.
     """
     train, val, test = (len(data.part(name)) for name in ("train", "val", "test"))
-    text = f"{data.card.title or data.card.name}: {_task_and_targets(data.card)}; "
+    card = data.card
+    is_multi_class = card.task is Task.MULTI_CLASS
+    names = list(card.classes if is_multi_class else card.target_names)
+    targets = ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if (more := len(names) - _MOST_NAMES) > 0 else "")
+    task = f"{'node ' if card.level is Level.NODE else ''}{_TASKS[card.task]}{'' if is_multi_class else ' of'}"
+    text = f"{card.title or card.name}: {task} {targets}; "
     text += f"{train:,} graphs to train, {val:,} to validate, {test:,} to test"
     if left_out := len(data.dataset.rejected):
         rows = len(data.dataset) + left_out
         text += f"; {left_out:,} of {rows:,} are left out (pointset datasets check says which, and why)"
     return text
-
-
-def _task_and_targets(card: Card) -> str:
-    is_multi_class = card.task is Task.MULTI_CLASS
-    names = list(card.classes if is_multi_class else card.target_names)
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    of_nodes = "node " if card.level is Level.NODE else ""
-    of = "" if is_multi_class else "of "
-    return f"{of_nodes}{_TASKS[card.task]} {of}{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 # --- what a run will need: memory of the largest batch and of the weights, space on the disk
@@ -226,11 +221,7 @@ _OF_NODE, _OF_EDGE, _OF_PAIR = 20, 16, 16
 
 
 def check_memory(recipe: Recipe, data: TrainingData) -> None:
-    """Refuse a run whose largest possible batch, or whose weights, would not fit into this machine's memory.
-
-    Raises:
-        MemoryForecastError: they would not.
-    """
+    """Refuse a run whose largest possible batch, or whose weights, would not fit into this machine's memory."""
     if recipe.trainer.memory_budget is None:  # else batches are planned by it, and a graph beyond it is refused by name
         sizes = graph_bytes(recipe, data)
         batch = min(recipe.trainer.batch_size, len(sizes))
@@ -243,7 +234,7 @@ def check_memory(recipe: Recipe, data: TrainingData) -> None:
         )
     parameters = _count_parameters(recipe, data.card)
     check_fits(  # weights, gradients, two moments, the average and the best ones
-        float(6 * _number_bytes(recipe.trainer.precision) * parameters),
+        float(6 * DTYPES[recipe.trainer.precision].itemsize * parameters),
         f"a model of {recipe.model.layers:,} layers of width {recipe.model.dim:,}, {parameters:,} parameters, needs",
         "Lower model.dim or model.layers",
     )
@@ -263,7 +254,7 @@ def graph_bytes(recipe: Recipe, data: TrainingData) -> Integers:
 
 def run_bytes(parameters: int, precision: str) -> int:
     """Space on the disk: weights, their average, two moments and the best ones, in two checkpoints and a bundle."""
-    return _number_bytes(precision) * parameters * 14 + _RECORDS_BYTES
+    return DTYPES[precision].itemsize * parameters * 14 + _RECORDS_BYTES
 
 
 def _count_parameters(recipe: Recipe, card: Card) -> int:
@@ -273,7 +264,3 @@ def _count_parameters(recipe: Recipe, card: Card) -> int:
     with torch.device("meta"):
         parameters = build_model(changed(recipe, {"model.layers": counted}), card).num_parameters
     return parameters * layers // counted
-
-
-def _number_bytes(precision: str) -> int:
-    return 8 if precision == "64" else 4

@@ -28,11 +28,7 @@ DTYPES = {"32": torch.float32, "64": torch.float64, "bf16": torch.float32}
 
 
 def make_fabric(recipe: Recipe, device: str = "auto") -> Fabric:
-    """Fabric for this recipe: one process, or under ``torchrun`` as many as it has started.
-
-    Raises:
-        SpecError: there is no such device, or it cannot compute in this precision.
-    """
+    """Fabric for this recipe: one process, or under ``torchrun`` as many as it has started."""
     accelerator = check_device(device, recipe.trainer.precision)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's advice at import is not for users of a command
@@ -48,11 +44,7 @@ def make_fabric(recipe: Recipe, device: str = "auto") -> Fabric:
 
 
 def check_device(device: str, precision: str) -> str:
-    """``cpu`` or ``cuda``, the latter for "auto" where there is one.
-
-    Raises:
-        SpecError: there is no such device, or it cannot compute in this precision.
-    """
+    """``cpu`` or ``cuda``, the latter for "auto" where there is one; what this machine cannot do is refused."""
     if device not in ("auto", "cpu", "cuda"):
         raise SpecError(f"got device {device!r}; expected cpu, cuda or auto")
     if device == "cuda" and not torch.cuda.is_available():
@@ -69,11 +61,6 @@ def check_device(device: str, precision: str) -> str:
 def is_first_process() -> bool:
     """Whether this process speaks and writes; under ``torchrun`` one of them does."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def processes_here(fabric: Fabric) -> int:
-    """Processes of the run on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", fabric.world_size))
 
 
 def threads_for(recipe: Recipe, processes: int) -> int:

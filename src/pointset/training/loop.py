@@ -141,8 +141,12 @@ class TrainingLoop:
         for batch in self.loader:
             place = (progress.epoch, progress.batch)
             graphs, idle = self.batches.handed_out.popleft()
-            done = self.learner.step(batch, place, first + progress.batch, idle=idle, stop=bool(self.stop))
-            self._check_finite(done.loss_sum)
+            done = self.learner.step(batch, place, first + progress.batch, idle=idle, stop=self.stop.asked)
+            if not math.isfinite(done.loss_sum):
+                raise PointsetError(
+                    f"the loss became {done.loss_sum} in epoch {place[0] + 1}, batch {place[1] + 1}; expected a "
+                    "number. Lower optimizer.lr, set optimizer.clip, or use trainer.precision=32"
+                )
             progress.batch += 1
             progress.loss_sum += done.loss_sum
             progress.loss_terms += done.terms
@@ -200,18 +204,12 @@ class TrainingLoop:
         best = self.progress.best_value
         return math.isnan(best) or (value > best if metric_named(self.metric).higher_is_better else value < best)
 
-    def _check_finite(self, loss: float) -> None:
-        if not math.isfinite(loss):
-            progress = self.progress
-            raise PointsetError(
-                f"the loss became {loss} in epoch {progress.epoch + 1}, batch {progress.batch + 1}; expected a number. "
-                "Lower optimizer.lr, set optimizer.clip, or use trainer.precision=32"
-            )
-
     def _take_time(self, *, training: bool = False) -> None:
-        now = time.monotonic()
-        self.progress.spend(now - self._clock, training=training)
-        self._clock = now
+        now, progress = time.monotonic(), self.progress
+        seconds, self._clock = now - self._clock, now
+        progress.seconds += seconds
+        progress.epoch_seconds += seconds
+        progress.training_seconds += seconds if training else 0.0
 
     def _is_due(self) -> bool:
         return time.monotonic() - self._saved_at >= 60 * self.recipe.trainer.checkpoint_minutes
@@ -385,9 +383,6 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.asked = False
-
-    def __bool__(self) -> bool:
-        return self.asked
 
     @contextmanager
     def listening(self) -> Iterator[None]:

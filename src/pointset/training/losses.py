@@ -39,22 +39,14 @@ class Loss(Protocol):
 
 
 def recipe_loss(recipe: Recipe, task: Task) -> Loss:
-    """The loss that a recipe minimises.
-
-    Raises:
-        SpecError: it does not fit the task.
-    """
+    """The loss that a recipe minimises; one that does not fit the task is refused."""
     return loss_for(recipe.loss, task, recipe.smooth_l1_beta, by_target=recipe.balance_targets)
 
 
-def loss_for(recipe_loss: str | None, task: Task, beta: float, *, by_target: bool = False) -> Loss:
-    """The loss of a recipe; None is the usual one of the task.
+def loss_for(name: str | None, task: Task, beta: float, *, by_target: bool = False) -> Loss:
+    """``l1``, ``smooth_l1`` with its ``beta``, ``cross_entropy`` or ``bce``; None is the usual one of the task.
 
-    Args:
-        recipe_loss: ``l1``, ``smooth_l1``, ``cross_entropy`` or ``bce``.
-        task: what is predicted.
-        beta: of ``smooth_l1``, which is x²/2β below β and |x| − β/2 above; 0 is ``l1``.
-        by_target: whether the sum is wanted of each target by itself, to balance them; for a regression only.
+    With ``by_target``, for a regression only, the sum is that of each target by itself, to balance them.
 
     Raises:
         SpecError: there is no such loss, or it does not fit the task.
@@ -62,7 +54,7 @@ def loss_for(recipe_loss: str | None, task: Task, beta: float, *, by_target: boo
     if by_target and task is not Task.REGRESSION:
         raise SpecError(f"got balance_targets for {task.value}; expected a regression. Leave it out")
     fitting = list(_FITTING[task])
-    name = fitting[0] if recipe_loss is None else recipe_loss
+    name = fitting[0] if name is None else name
     if name not in fitting:
         raise SpecError(
             f"got the loss {name!r} for {task.value}; expected {' or '.join(fitting)}, or none for {fitting[0]}"

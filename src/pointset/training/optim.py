@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,14 +55,8 @@ class SOAP(torch.optim.Optimizer):
         settings = {"lr": lr, "betas": betas, "epsilon": epsilon, "weight_decay": weight_decay, "every": every}
         super().__init__(parameters, settings)
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Change the parameters by their gradients."""
         loss = None
         if closure is not None:
@@ -90,7 +84,7 @@ def _update(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: d
     if group["weight_decay"]:
         parameter.mul_(1 - lr * group["weight_decay"])
     parameter.add_(direction, alpha=-lr / (1 - first**number))
-    for side in _sides(state):
+    for side in (side for side in ("left", "right") if side in state):
         state[side].lerp_(_outer(gradient, side), 1 - second)
         if number % group["every"] == 0:
             _turn(state, side)
@@ -105,10 +99,6 @@ def _begin(state: dict[str, Any], gradient: Tensor) -> None:
         if length <= LONGEST_SIDE:
             state[side] = _outer(gradient, side)
             state[f"{side}_basis"] = torch.linalg.eigh(state[side]).eigenvectors.contiguous()
-
-
-def _sides(state: dict[str, Any]) -> list[str]:
-    return [side for side in ("left", "right") if side in state]
 
 
 def _outer(gradient: Tensor, side: str) -> Tensor:
@@ -159,23 +149,19 @@ def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) 
         raise SpecError(f"got {steps_per_epoch} steps per epoch; expected at least 1: are there graphs to train on?")
 
     def factor(step: int) -> float:
-        epoch = step / steps_per_epoch
-        if epoch < schedule.warmup:
-            return schedule.start + (1 - schedule.start) * epoch / schedule.warmup
-        return _after_warmup(schedule, epoch, epochs)
+        epoch, warmup, cosine = step / steps_per_epoch, schedule.warmup, schedule.cosine
+        if epoch < warmup:
+            return schedule.start + (1 - schedule.start) * epoch / warmup
+        if schedule.shape == "cosine":
+            return _cosine((epoch - warmup) / (epochs - warmup))
+        if schedule.shape == "restarts":
+            periods = (epoch - warmup) / cosine
+            return _cosine(periods - math.floor(periods + _ROUNDING))
+        if schedule.shape == "anneal" and cosine:
+            return _cosine((epoch - (epochs - cosine)) / cosine)
+        return 1.0
 
     return factor
-
-
-def _after_warmup(schedule: Schedule, epoch: float, epochs: int) -> float:
-    if schedule.shape == "cosine":
-        return _cosine((epoch - schedule.warmup) / (epochs - schedule.warmup))
-    if schedule.shape == "restarts":
-        periods = (epoch - schedule.warmup) / schedule.cosine
-        return _cosine(periods - math.floor(periods + _ROUNDING))
-    if schedule.shape == "anneal" and schedule.cosine:
-        return _cosine((epoch - (epochs - schedule.cosine)) / schedule.cosine)
-    return 1.0
 
 
 def _cosine(x: float) -> float:

@@ -6,8 +6,8 @@ plain values; it never needs the model.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from pointset.arrays import Floats, Integers
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.encoders.model import PointModel, evaluating, has_coordinates
-from pointset.files import replacing
+from pointset.files import write_csv
 from pointset.specs import Categories
 from pointset.training.batches import evaluation_loader
 
@@ -41,22 +41,18 @@ def outputs_for(
 
     Each process computes a block of consecutive graphs, and all processes get the whole.
     """
-    blocks = np.array_split(graphs, processes)
-    rows = _outputs(model, data, blocks[rank], dtype)
+    block = np.array_split(graphs, processes)[rank]
+    rows = torch.empty(0, data.card.outputs, dtype=torch.float64)
+    if len(block):
+        dim = 64 if model.settings is None else model.settings.dim
+        loader = evaluation_loader(data.points, block, dim=dim, dtype=dtype)
+        with evaluating(model):
+            rows = torch.cat([model(batch).to("cpu", torch.float64) for batch in loader])
     if processes == 1:
         return rows
     gathered: list[Any] = [None] * processes
     torch.distributed.all_gather_object(gathered, rows)
     return torch.cat(gathered)
-
-
-def _outputs(model: PointModel, data: TrainingData, graphs: Integers, dtype: torch.dtype) -> Tensor:
-    if not len(graphs):
-        return torch.empty(0, data.card.outputs, dtype=torch.float64)
-    dim = 64 if model.settings is None else model.settings.dim
-    loader = evaluation_loader(data.points, graphs, dim=dim, dtype=dtype)
-    with evaluating(model):
-        return torch.cat([model(batch).to("cpu", torch.float64) for batch in loader])
 
 
 def as_predictions(outputs: Tensor, task: Task, scale: TargetScale | None = None) -> Tensor:
@@ -67,41 +63,22 @@ def as_predictions(outputs: Tensor, task: Task, scale: TargetScale | None = None
 
 
 def write_predictions(path: Path, data: TrainingData, graphs: Integers, outputs: Tensor) -> None:
-    """A row for each graph, or for each node.
-
-    Args:
-        path: the file.
-        data: the dataset, with targets and SMILES.
-        graphs: (G,) indices of the graphs.
-        outputs: (rows, k) numbers in the targets' own units, or logits.
-    """
+    """A row for each graph, or for each node, from outputs (rows, k) in the targets' own units, or logits."""
     card = data.card
     targets, predicted = data.targets(graphs), as_predictions(outputs, card.task)
     names = card.target_names
-    header = [*_places_header(data), *names, *(f"predicted_{name}" for name in names)]
+    header = ["graph"] + ["node"] * (card.level is Level.NODE) + ["smiles"] * (data.dataset.smiles is not None)
+    header += [*names, *(f"predicted_{name}" for name in names)]
     if card.task is Task.MULTI_CLASS:
         header += [f"probability_{name}" for name in card.classes]
         classes = [card.classes[number] for number in predicted.argmax(1).tolist()]
         true = [card.classes[number] if number >= 0 else "" for number in targets.tolist()]
-        rows: Iterator[list[str]] = (
-            [one, guess, *map(_number, probabilities)]
-            for one, guess, probabilities in zip(true, classes, predicted.tolist(), strict=True)
-        )
+        left = [list(pair) for pair in zip(true, classes, strict=True)]
     else:
-        rows = (
-            [*map(_number, one), *map(_number, guess)]
-            for one, guess in zip(targets.tolist(), predicted.tolist(), strict=True)
-        )
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for place, row in zip(_places(data, graphs), rows, strict=True):
-            writer.writerow([*place, *row])
-
-
-def _places_header(data: TrainingData) -> list[str]:
-    node = ["node"] if data.card.level is Level.NODE else []
-    return ["graph", *node, *(["smiles"] if data.dataset.smiles is not None else [])]
+        left = [[_number(value) for value in row] for row in targets.tolist()]
+    rows = zip(_places(data, graphs), left, predicted.tolist(), strict=True)
+    lines = ([*place, *start, *map(_number, numbers)] for place, start, numbers in rows)
+    write_csv(path, chain([header], lines))
 
 
 def _places(data: TrainingData, graphs: Integers) -> Iterator[Sequence[str | int]]:
@@ -109,8 +86,7 @@ def _places(data: TrainingData, graphs: Integers) -> Iterator[Sequence[str | int
     for graph in graphs.tolist():
         text = [] if smiles is None else [smiles[graph]]
         if data.card.level is Level.NODE:
-            for node in range(int(data.dataset.arrays.num_nodes[graph])):
-                yield [graph, node, *text]
+            yield from ([graph, node, *text] for node in range(int(data.dataset.arrays.num_nodes[graph])))
         else:
             yield [graph, *text]
 
@@ -120,13 +96,8 @@ def _number(value: float) -> str:
 
 
 def examples_of(model: PointModel, data: TrainingData, graphs: Integers, outputs: Tensor) -> dict[str, Any]:
-    """The content of ``examples.json``.
-
-    Args:
-        model: trained.
-        data: what it was trained on.
-        graphs: (G,) of the test part, at least one.
-        outputs: (rows, k) of them, in the targets' own units, or logits.
+    """The content of ``examples.json``: of graphs (G,) of the test part, at least one, and the outputs (rows, k) of
+    them in the targets' own units, or logits.
     """
     typical = graphs[np.argsort(data.points.num_nodes[graphs], kind="stable")]
     middle = typical[len(typical) // 2 :][:_FUNCTION_GRAPHS]

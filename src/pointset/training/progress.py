@@ -273,18 +273,19 @@ class Bar(Watcher):
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
-        self._console = console
+        from rich.console import Console
+
+        self._console = console or Console(stderr=True)
         self._clock = clock
         self._session: Session | None = None
         self._live: Live | None = None
         self._over = False
 
     def begin(self, plan: Plan) -> None:
-        from rich.console import Console
         from rich.live import Live
 
         self.end()
-        console = self._console or Console(stderr=True)
+        console = self._console
         console.print(title(plan), style="dim", markup=False, highlight=False, soft_wrap=True)
         self._session, self._over = Session(plan, self._clock), False
         self._line, self._mark_line = Line(), Line()
@@ -301,8 +302,8 @@ class Bar(Watcher):
             self._session.validating = True
 
     def epoch(self, row: EpochRow) -> None:
-        session, live = self._session, self._live
-        if session is None or live is None:
+        session, console = self._session, self._console
+        if session is None:
             return
         session.epoch(row)
         epochs = session.plan.epochs
@@ -310,13 +311,10 @@ class Bar(Watcher):
             # the time since the start, since the time left will be wrong soon
             after = f"after {clock(session.elapsed)}", short_clock(session.elapsed)
             pieces = line_pieces(session, row.epoch, row, after)
-            live.console.print(_styled(self._mark_line.fitted(pieces, live.console.width)), soft_wrap=True)
+            console.print(_styled(self._mark_line.fitted(pieces, console.width)), soft_wrap=True)
 
     def say(self, message: str) -> None:
-        from rich.console import Console
-
-        console = self._live.console if self._live else self._console or Console(stderr=True)
-        console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         if self._live is not None:
@@ -404,11 +402,7 @@ class Plain(Watcher):
 
 
 class TensorBoard(Watcher):
-    """``train_loss``, ``lr`` and ``val_<metric>`` for each epoch, counted from 1, as event files.
-
-    Raises:
-        MissingExtraError: tensorboard is not installed.
-    """
+    """``train_loss``, ``lr`` and ``val_<metric>`` for each epoch, counted from 1, as event files."""
 
     def __init__(self, log_dir: Path):
         self.log_dir = log_dir

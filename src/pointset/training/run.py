@@ -40,14 +40,7 @@ from pointset.runs.result import TEST_SCORED, DatasetNames, RunResult, environme
 from pointset.training.bundle import write_bundle
 from pointset.training.checkpoint import read_checkpoint
 from pointset.training.data import TrainingData, build_model, check_memory, describe_data, load_data, run_bytes
-from pointset.training.devices import (
-    check_device,
-    is_first_process,
-    make_fabric,
-    processes_here,
-    thread_count,
-    threads_for,
-)
+from pointset.training.devices import check_device, is_first_process, make_fabric, thread_count, threads_for
 from pointset.training.loop import TrainingLoop
 from pointset.training.losses import recipe_loss
 from pointset.training.outputs import examples_of, write_predictions
@@ -161,7 +154,7 @@ def _checked_model(request: _Request, data: TrainingData) -> PointModel:
 def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData, model: PointModel) -> dict[str, Any]:
     """What each process does: train, and together score the test part; the first one writes."""
     recipe, folder, first = request.recipe, request.folder, fabric.is_global_zero
-    threads = threads_for(recipe, processes_here(fabric))
+    threads = threads_for(recipe, int(os.environ.get("LOCAL_WORLD_SIZE", fabric.world_size)))  # processes here
     if folder.has_run:
         _check_unchanged(folder, recipe, data.dataset)
     elif first:
@@ -272,11 +265,7 @@ def _reader_settings(recipe: Recipe, card: Card) -> dict[str, Any] | None:
 
 
 def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
-    """Refuse to resume with other settings than the run was started with.
-
-    Raises:
-        SpecError: they differ; the message names where.
-    """
+    """Refuse to resume with other settings than the run was started with; the message names them."""
     before, now = flattened(read_recipe(folder.recipe).as_dict()), flattened(recipe.as_dict())
     different = [key for key in {**before, **now} if before.get(key) != now.get(key) and key != "name"]
     if different:

@@ -5,13 +5,12 @@ Light to import (neither torch nor optuna).
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pointset.files import replacing, write_json
+from pointset.files import replacing, write_csv, write_json
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
 from pointset.tuning.ranges import Space
@@ -103,9 +102,8 @@ class TuningResult:
 
     def _write_table(self) -> None:
         keys = list(self.space.ranges)
-        with replacing(self.folder / TABLE) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["number", *_COLUMNS, *keys])
-            for one in self.trials:
-                row = [one.number, *(getattr(one, name) for name in _COLUMNS), *(one.values.get(key) for key in keys)]
-                writer.writerow(["" if value is None else value for value in row])
+        rows: list[list[Any]] = [["number", *_COLUMNS, *keys]]
+        for one in self.trials:  # None is an empty cell
+            scores = [getattr(one, name) for name in _COLUMNS]
+            rows.append([one.number, *scores, *(one.values.get(key) for key in keys)])
+        write_csv(self.folder / TABLE, rows)
