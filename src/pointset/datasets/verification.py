@@ -52,14 +52,8 @@ class Verification:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "origin": self.origin,
-            "source": self.source,
-            "holds": self.holds,
-            "checks": [check._asdict() for check in self.checks],
-        }
+        fields = {name: getattr(self, name) for name in ("name", "title", "origin", "source", "holds")}
+        return fields | {"checks": [check._asdict() for check in self.checks]}
 
 
 def verify(

@@ -204,11 +204,9 @@ _SPLIT_MD5 = "5a0114bdadc80b94fc7ae974f13ef061"  # of both pickles: they are the
 
 def read_functions(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
     """LRGB's CSV and split; y (G, 10) of 0 and 1, graphs in the order of the rows."""
-    table_file, split_file = files
-    smiles, labels = read_columns(DataFile(table_file), ("smiles", "labels"))
-    y = np.array([_labels(f"{table_file}, row {row}", text) for row, text in enumerate(labels, 1)], dtype=np.float32)
-    split = _split(split_file, len(smiles))
-    return dataclasses.replace(table_of_smiles(smiles, table_file, show=show), y=y, split=split)
+    smiles, labels = read_columns(DataFile(files[0]), ("smiles", "labels"))
+    y = np.array([_labels(f"{files[0]}, row {row}", text) for row, text in enumerate(labels, 1)])
+    return _peptides(files, smiles, y, show)
 
 
 def read_shapes(files: Sequence[Path], /, *, show: bool | None, normalised: bool) -> GraphTable:
@@ -216,13 +214,20 @@ def read_shapes(files: Sequence[Path], /, *, show: bool | None, normalised: bool
 
     A CSV that is not ``normalised`` holds raw values; LRGB normalises them over all rows, with G − 1 below the sum.
     """
-    table_file, split_file = files
-    smiles, *columns = read_columns(DataFile(table_file), ("smiles", *SHAPES))
-    y = np.stack(
-        [_numbers(f"{table_file}, {name}", cells) for name, cells in zip(SHAPES, columns, strict=True)], axis=1
-    )
+    smiles, *columns = read_columns(DataFile(files[0]), ("smiles", *SHAPES))
+    y = np.stack([_numbers(f"{files[0]}, {name}", cells) for name, cells in zip(SHAPES, columns, strict=True)], axis=1)
     if not normalised:
-        y = _standardised(table_file, y)
+        for name, column in zip(SHAPES, y.T, strict=True):
+            if (column == column[0]).all():
+                raise FileFormatError(
+                    f"{files[0]}: {name} is {column[0]:g} in all rows; expected different values to normalise"
+                )
+        y = (y - y.mean(axis=0)) / y.std(axis=0, ddof=1)
+    return _peptides(files, smiles, y, show)
+
+
+def _peptides(files: Sequence[Path], smiles: list[str], y: Array, show: bool | None) -> GraphTable:
+    table_file, split_file = files
     split = _split(split_file, len(smiles))
     return dataclasses.replace(table_of_smiles(smiles, table_file, show=show), y=y.astype(np.float32), split=split)
 
@@ -250,16 +255,6 @@ def _numbers(place: str, cells: Sequence[str]) -> Array:
         if not np.isfinite(values[row]):
             raise FileFormatError(f"{place}, row {row + 1}: got {cell[:40]!r}; expected a finite number")
     return values
-
-
-def _standardised(path: Path, y: Array) -> Array:
-    for name, column in zip(SHAPES, y.T, strict=True):
-        if (column == column[0]).all():
-            raise FileFormatError(
-                f"{path}: {name} is {column[0]:g} in all rows; expected different values to normalise"
-            )
-    standardised: Array = (y - y.mean(axis=0)) / y.std(axis=0, ddof=1)
-    return standardised
 
 
 def _split(path: Path, count: int) -> Split:

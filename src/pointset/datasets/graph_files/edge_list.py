@@ -50,7 +50,7 @@ class _Columns:
 
 def read(path: Path) -> Iterator[GraphRecord]:
     """A record for each graph, in order of first appearance; a bad row makes its graph bad, and no other."""
-    with _text_errors_named(path), path.open(encoding="utf-8-sig", newline="") as lines:
+    with _text_errors_named(shown_name(path)), path.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, strict=True)
         columns = _columns(path, next(rows, []))
         graphs: dict[str, _EdgeRows] = {} if columns.graph is not None else {"": _EdgeRows()}
@@ -80,14 +80,13 @@ def read(path: Path) -> Iterator[GraphRecord]:
 
 
 @contextmanager
-def _text_errors_named(path: Path) -> Iterator[None]:
-    name = shown_name(path)
+def _text_errors_named(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
+        byte = f"{error.object[error.start]:#04x}"
         raise FileFormatError(
-            f"{name} is not UTF-8 text (it has the byte {error.object[error.start]:#04x}); expected "
-            "CSV. Save it as CSV in UTF-8"
+            f"{name} is not UTF-8 text (it has the byte {byte}); expected CSV. Save it as CSV in UTF-8"
         ) from None
     except csv.Error as error:
         raise FileFormatError(f"{name} is not readable as CSV ({error}); expected a header and rows") from None

@@ -72,11 +72,7 @@ FORMATS = {
 
 
 def format_of(path: str | Path) -> GraphFormat:
-    """The format that a name promises: by suffix; a folder, or a name without suffix, is a folder.
-
-    Raises:
-        FileFormatError: the suffix is not known.
-    """
+    """The format that a name promises: by suffix; a folder, or a name without suffix, is a folder."""
     name = Path(path)
     suffix = name.suffix.lower()
     if name.is_dir() or (not suffix and not name.exists()):

@@ -66,7 +66,16 @@ def as_data(graph: Graph) -> Data:
 
 def _loaded(path: Path) -> Any:
     name = shown_name(path)
-    _check_archive(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):
+        raise FileFormatError(
+            f"{name} is not a file of torch.save; {_EXPECTED}. It is damaged, cut short, of another kind, or from "
+            "before PyTorch 1.6: then load and save it again"
+        ) from None
+    if packed:
+        raise FileFormatError(f"{name} is a compressed archive; {_EXPECTED}, which torch.save leaves uncompressed")
     try:
         return load_tensors(path)
     except Exception as error:  # whatever a forged pickle provokes
@@ -81,20 +90,6 @@ def _loaded(path: Path) -> Any:
         f"{name} holds {', '.join(strange[:3])}; {_EXPECTED}. Nothing was loaded: to rebuild other objects, code from "
         "the file would have to run. If you trust the file, load it in Python and save a list of Data"
     )
-
-
-def _check_archive(path: Path) -> None:
-    name = shown_name(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):
-        raise FileFormatError(
-            f"{name} is not a file of torch.save; {_EXPECTED}. It is damaged, cut short, of another kind, or from "
-            "before PyTorch 1.6: then load and save it again"
-        ) from None
-    if packed:
-        raise FileFormatError(f"{name} is a compressed archive; {_EXPECTED}, which torch.save leaves uncompressed")
 
 
 def _from_dataset(name: str, data: Any, slices: Any) -> Iterator[GraphRecord]:

@@ -101,12 +101,7 @@ OGB_FEATURES: dict[str, Any] = {
 """What every card of molecules with these features says of them."""
 
 
-class _Reading(NamedTuple):
-    """How a column is filled: ask RDKit, then look the answer up; what is not there has the last index."""
-
-    ask: Callable[[Any], int]
-    lookup: dict[int, int]
-    last: int
+_Reading = tuple[Callable[[Any], int], dict[int, int], int]  # what to ask RDKit; answer → index; the index of others
 
 
 def featurise(mol: Mol, smiles: str, pos: Floats | None = None) -> Molecule:
@@ -168,9 +163,7 @@ def _readings() -> tuple[tuple[_Reading, ...], tuple[_Reading, ...]]:
 
 def _with_lookup(asks: list[tuple[Callable[[Any], int], Any]], columns: tuple[Column, ...]) -> tuple[_Reading, ...]:
     return tuple(
-        _Reading(
-            ask, {_answer(label, kind): i for i, label in enumerate(column.labels) if label != MISC}, column.size - 1
-        )
+        (ask, {_answer(label, kind): i for i, label in enumerate(column.labels) if label != MISC}, column.size - 1)
         for (ask, kind), column in zip(asks, columns, strict=True)
     )
 

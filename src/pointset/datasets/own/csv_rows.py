@@ -76,7 +76,7 @@ class CsvFile:
         self._source = path if isinstance(path, FileContent) else Path(path)
         self.path = path.path if isinstance(path, FileContent) else Path(path)
         lines = _Lines(self._source)
-        suffix = _suffix(self.path)
+        suffix = Path(self.path.name.lower().removesuffix(".gz")).suffix
         self.is_smi = suffix == ".smi"
         self._named_separator = None if self.is_smi else _NAMED_SEPARATOR.fullmatch(lines.first.strip("\r\n"))
         self.has_header = header and not self.is_smi
@@ -107,11 +107,6 @@ class CsvFile:
         if self.is_smi:
             return _smiles_and_names(lines, self.delimiter, width)
         return _rows(lines, self.delimiter, width)
-
-
-def _suffix(path: Path) -> str:
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
 
 
 def _delimiter(suffix: str, first_line: str) -> str:

@@ -249,7 +249,8 @@ def _graph_column(file: CsvFile) -> int:
 
 def _numbers_of(file: CsvFile, keys: list[str], names: Sequence[str], *, numbered: bool) -> dict[str, int]:
     """The number of the graph that each key means. One way of naming holds for the whole table: none are mixed."""
-    for known in (_unique(names), _unique([_short(name) for name in names])):
+    stems = [Path(name).stem if Path(name).suffix.lower() in FORMATS else name for name in names]  # a.graphml → a
+    for known in (_unique(names), _unique(stems)):
         if any(key in known for key in keys):
             return {key: known[key] for key in keys if key in known}
     digits = [key for key in keys if re.fullmatch(r"[0-9]{1,18}", key)]
@@ -275,9 +276,3 @@ def _numbers_of(file: CsvFile, keys: list[str], names: Sequence[str], *, numbere
 def _unique(names: Sequence[str]) -> dict[str, int]:
     counts = Counter(names)
     return {name: index for index, name in enumerate(names) if counts[name] == 1}
-
-
-def _short(name: str) -> str:
-    """``a.graphml`` → ``a``."""
-    path = Path(name)
-    return path.stem if path.suffix.lower() in FORMATS else name

@@ -178,18 +178,14 @@ def _table(labels: Any, count: int | None) -> NDArray[Any]:
 
 
 def _column_classes(column: NDArray[Any]) -> Integers:
-    if column.dtype.kind == "O":
-        column = _plain(column)
+    """Objects are real numbers where all are numbers or missing (None), otherwise text with their type."""
+    if column.dtype.kind == "O" and all(value is None or isinstance(value, Real) for value in column):
+        column = np.array([np.nan if value is None else float(value) for value in column])
+    elif column.dtype.kind == "O":
+        column = np.array(["" if value is None else f"{type(value).__name__} {value}" for value in column])
     if column.dtype.kind == "f":
         return _real_classes(column.astype(np.float64))
     return np.unique(column, return_inverse=True)[1].astype(np.int64).reshape(-1)
-
-
-def _plain(column: NDArray[Any]) -> NDArray[Any]:
-    """Numbers with missing ones among them as real numbers, everything else as text."""
-    if all(value is None or isinstance(value, Real) for value in column):
-        return np.array([np.nan if value is None else float(value) for value in column])
-    return np.array(["" if value is None else f"{type(value).__name__} {value}" for value in column])
 
 
 def _real_classes(column: NDArray[np.float64]) -> Integers:
