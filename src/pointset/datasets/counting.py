@@ -179,7 +179,12 @@ def _make_block(num_nodes: Integers, graph: Integers, edges: Integers) -> _Block
     ones = np.ones(len(entries), dtype=np.int32)
     A = csr_array((ones, neighbours, np.append(first, len(entries))), shape=(len(row), len(row)))
     two_steps = A @ degree
-    _check_counts_fit(two_steps)
+    walks = int(two_steps.max(initial=0))
+    if walks**3 >= 2**63:  # no more than w³ walks have six edges, w the most walks with two
+        raise GraphError(
+            f"got a graph in which {walks} walks with two edges begin at one node, so that counts may not fit into 64 "
+            f"bits; expected fewer than {2**21}. Count a sparser graph"
+        )
     square = A @ A
     squares, cubes = _as_table(square, row, len(table)), _as_table(square @ A, row, len(table))
     return _Block(degree, two_steps, first, neighbours, row, table, squares, cubes)
@@ -189,16 +194,6 @@ def _as_table(matrix: csr_array[np.int32], row: Integers, entries: int) -> NDArr
     table = np.zeros(entries, dtype=np.int32)
     table[np.repeat(row, np.diff(matrix.indptr)) + matrix.indices] = matrix.data
     return table
-
-
-def _check_counts_fit(two_steps: Integers) -> None:
-    """No more than w³ walks have six edges, w the most walks with two: if w³ fits into 64 bits, every count does."""
-    walks = int(two_steps.max(initial=0))
-    if walks**3 >= 2**63:
-        raise GraphError(
-            f"got a graph in which {walks} walks with two edges begin at one node, so that counts may not fit into 64 "
-            f"bits; expected fewer than {2**21}. Count a sparser graph"
-        )
 
 
 class _Tally:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pointset.datasets.own.rejected import Rejected
     from pointset.datasets.splits import LeakReport
 
-
 _ROUNDING = 1e-12
 
 

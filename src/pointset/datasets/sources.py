@@ -63,10 +63,6 @@ class Source:
     note: str = ""  # what a user should know, e.g. that the official file is a pickle
 
 
-Adjust = Callable[..., tuple[GraphTable, Card]]
-"""``adjust(table, card, **options)``: the options of one dataset, applied to what was read."""
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """A dataset of the catalogue: its card, its sources in the order in which they are tried, its options."""
@@ -75,7 +71,7 @@ class Benchmark:
     sources: tuple[Source, ...]
     choose: Callable[..., tuple[Source, ...]] | None = None  # other sources where there are options
     default_split: Callable[[GraphTable], Split] | None = None  # where the files have none
-    adjust: Adjust | None = None
+    adjust: Callable[..., tuple[GraphTable, Card]] | None = None  # (table, card, **options): applies the options
     options: Mapping[str, str] = field(default_factory=dict)  # name → what it does
 
 

@@ -220,14 +220,9 @@ class GraphFacts:
 
 
 def facts_of(name: str, points: PointSet, graph: Graph | None, *, width: int, layers: int) -> GraphFacts:
-    """Facts of a graph and its points; the graph is really rebuilt from them.
+    """Facts of a graph and its points; the graph is really rebuilt from them, and stands in where it is not at hand.
 
-    Args:
-        name: where the graph comes from.
-        points: its points.
-        graph: the graph itself where it is at hand; otherwise the rebuilt one is taken for it.
-        width: channels of the encoder whose memory is forecast.
-        layers: its layers.
+    ``width`` (channels) and ``layers`` are of the encoder whose memory is forecast.
     """
     rebuilt, round_trip, problem = _round_trip(points, graph)
     if graph is None and rebuilt is not None:

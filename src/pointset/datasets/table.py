@@ -56,11 +56,7 @@ class GraphTable:
         return len(self.num_nodes)
 
     def arrays(self) -> GraphArrays:
-        """The graphs as everything else in pointset takes them; whole numbers become int64, as PyG has them.
-
-        Raises:
-            GraphError: an edge names a node that is not there, or is listed with two different features.
-        """
+        """The graphs as everything else in pointset takes them; whole numbers become int64, as PyG has them."""
         from pointset.points.graphs import FlatFeatures, GraphArrays
 
         num_nodes, num_edges = self.num_nodes.astype(np.int64), self.num_edges.astype(np.int64)

@@ -44,12 +44,7 @@ def collate(graphs: Iterable[Mapping[str, Array]], nodes: str) -> Collated:
 
 
 def read_collated(
-    path: Path,
-    *,
-    nodes: Sequence[str] = (),
-    edges: Sequence[str] = (),
-    graphs: Sequence[str] = (),
-    texts: Sequence[str] = (),
+    path: Path, *, nodes: Sequence[str], edges: Sequence[str], graphs: Sequence[str], texts: Sequence[str] = ()
 ) -> Collated:
     """The named tensors of a processed file, read without making a ``Data`` of each graph.
 

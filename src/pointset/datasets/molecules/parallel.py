@@ -106,18 +106,14 @@ def main_left_alone() -> Iterator[None]:
 
 
 def end_at_ctrl_c() -> None:
-    """A terminal sends Ctrl-C to all processes: a worker ends at once and in silence, the parent says what is to be
-    said.
-    """
+    """A terminal sends Ctrl-C to all processes: a worker ends at once and in silence, and the parent speaks."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) -> GraphTable:
     """The molecules as OGB reads them, in their order and with atoms in the order of the SMILES; no targets yet.
 
-    Raises:
-        FileFormatError: one cannot be read; ``place`` says which file it stands in.
-        MissingExtraError: RDKit is not installed.
+    ``place`` is the file in which they stand, for messages.
     """
     molecules = []
     for row, molecule in enumerate(read_many(smiles, OGB_READER, progress=show), start=1):

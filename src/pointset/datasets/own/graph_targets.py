@@ -189,12 +189,8 @@ def read_target_table(
     The column ``graph`` (or name, file, filename, id, index) holds the name of the graph, as it is reported, or the
     name of its file without the suffix; or, in files where graphs have no names, its number counted from 0.
 
-    Args:
-        path: a CSV with a header.
-        names: of all graphs, bad ones included, in their order.
-        columns: of targets; None for all columns of numbers.
-        split: the column of the split.
-        numbered: whether graphs may be meant by number.
+    ``names`` are of all graphs, bad ones included, in their order; ``columns`` and ``split`` are the columns of targets
+    (None for all columns of numbers) and of the split; ``numbered`` says whether graphs may be meant by number.
     """
     file = CsvFile(path)
     key = _graph_column(file)

@@ -53,12 +53,7 @@ def rejected_row(row: int, kind: str, reason: str, content: str, place: str = "l
 def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: object, *, unit: str = "row") -> None:
     """Refuse data of which too much could not be used; rows that only lack a target do not count.
 
-    Args:
-        rejected: the rows left out.
-        good: how many rows were not.
-        limit: the largest share of rejected rows, 0 to 1.
-        where: the file, for the message.
-        unit: what is counted: ``row`` or ``graph``.
+    ``good`` rows were not rejected, ``limit`` is the largest share of rejected ones, and ``where`` the file.
     """
     bad = [one for one in rejected if one.kind != NO_TARGET]
     total = good + len(bad)
