@@ -239,10 +239,7 @@ def _value(path: str, text: str) -> Any:
 
 def _is_in_open_mapping(path: str) -> bool:
     """Whether it is below a mapping with any keys, as ``dataset.options.seed`` is."""
-    while path := path.rpartition(".")[0]:
-        if path in known_keys() and takes(path, "object") and not is_group(path):
-            return True
-    return False
+    return any(path.startswith(f"{key}.") for key in known_keys() if takes(key, "object") and not is_group(key))
 
 
 def _set(values: dict[str, Any], path: str, value: Any) -> None:

@@ -151,14 +151,10 @@ def training_batches(
     order = EpochOrder(len(num_nodes), recipe.seed)
     if trainer.size_window > 1:
         order = SortedInWindows((num_nodes, ranks), recipe.seed, batch=graphs, window=trainer.size_window)
-    inner: BatchesOfOrder
-    if trainer.memory_budget is None:
-        inner = BatchSampler(order, graphs, drop_last=False)
-    else:
-        budget = Budget.of(
-            num_nodes, ranks, trainer.memory_budget, trainer.batch_size, dim=model.dim, layers=model.layers
-        )
-        inner = BudgetBatchSampler(order, budget)
+    inner: BatchesOfOrder = BatchSampler(order, graphs, drop_last=False)
+    if trainer.memory_budget is not None:
+        most = trainer.memory_budget, trainer.batch_size
+        inner = BudgetBatchSampler(order, Budget.of(num_nodes, ranks, *most, dim=model.dim, layers=model.layers))
     return EpochBatches(order, inner, (num_nodes, ranks), rank, processes)
 
 

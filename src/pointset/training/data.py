@@ -79,12 +79,15 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
     check_ready(recipe)
     dataset = _read(recipe.dataset, data_dir, progress)
     dataset = _with_choices(dataset, recipe.dataset)
-    _check_trainable(dataset)
-    regression = dataset.card.task is Task.REGRESSION
-    scale = dataset.target_scale() if regression and recipe.scale_targets else None
+    card = dataset.card
+    if not card.targets or dataset.targets is None:
+        raise SpecError(f"{card.name} has no targets; expected at least one. Name columns with dataset.targets=[…]")
+    if len(dataset.split.get("train", ())) == 0:
+        raise SpecError(f"{card.name} has no graphs in its training part; expected some. Choose another split")
+    scale = dataset.target_scale() if card.task is Task.REGRESSION and recipe.scale_targets else None
     if scale is not None and not bool((scale.mean.isfinite() & scale.std.isfinite()).all()):
         raise SpecError(
-            f"{dataset.card.name} has targets so large that their standard deviation is not a number; expected less "
+            f"{card.name} has targets so large that their standard deviation is not a number; expected less "
             "than 1e150. Give them in another unit, or their logarithm"
         )
     points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
@@ -161,14 +164,6 @@ def _with_fewer(dataset: Dataset, graphs: int) -> Dataset:
         )
     chosen = np.random.default_rng(_SUBSET_SEED).permutation(len(train))[:graphs]
     return dataset.with_split({**dataset.split, "train": train[np.sort(chosen)]})
-
-
-def _check_trainable(dataset: Dataset) -> None:
-    card = dataset.card
-    if not card.targets or dataset.targets is None:
-        raise SpecError(f"{card.name} has no targets; expected at least one. Name columns with dataset.targets=[…]")
-    if len(dataset.split.get("train", ())) == 0:
-        raise SpecError(f"{card.name} has no graphs in its training part; expected some. Choose another split")
 
 
 def _with_loss_targets(dataset: Dataset, scale: TargetScale | None) -> Dataset:

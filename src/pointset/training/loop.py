@@ -348,18 +348,9 @@ class Learner:
             means = means * geometric_mean_weights(all_sums / all_terms.clamp(min=1))
         # DDP takes the mean of the devices' gradients; with this factor that is their sum, the gradient of the mean.
         self.fabric.backward(means.sum() * self.fabric.world_size)
-        self._clip(place)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        if self.average is not None:
-            self.average.update_parameters(self.model)
-        return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
-
-    def _clip(self, place: tuple[int, int]) -> None:
-        if self.recipe.optimizer.clip is None:
-            return
         try:
-            self.fabric.clip_gradients(self.network, self.optimizer, max_norm=self.recipe.optimizer.clip)
+            if self.recipe.optimizer.clip is not None:
+                self.fabric.clip_gradients(self.network, self.optimizer, max_norm=self.recipe.optimizer.clip)
         except RuntimeError as error:
             if "non-finite" not in str(error):
                 raise
@@ -367,6 +358,11 @@ class Learner:
                 f"the gradient is not a number in epoch {place[0] + 1}, batch {place[1] + 1}; expected finite ones. "
                 "Lower optimizer.lr or model.noise, or use trainer.precision=32"
             ) from None
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.average is not None:
+            self.average.update_parameters(self.model)
+        return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
 
     def _over_all_devices(self, sums: Tensor, terms: Tensor, stop: bool) -> tuple[Tensor, Tensor, bool]:
         """The sums and numbers of all devices together, and whether any was asked to stop."""

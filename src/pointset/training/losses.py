@@ -46,10 +46,8 @@ def recipe_loss(recipe: Recipe, task: Task) -> Loss:
 def loss_for(name: str | None, task: Task, beta: float, *, by_target: bool = False) -> Loss:
     """``l1``, ``smooth_l1`` with its ``beta``, ``cross_entropy`` or ``bce``; None is the usual one of the task.
 
-    With ``by_target``, for a regression only, the sum is that of each target by itself, to balance them.
-
-    Raises:
-        SpecError: there is no such loss, or it does not fit the task.
+    With ``by_target``, for a regression only, the sum is that of each target by itself, to balance them. A loss that
+    does not fit the task is refused.
     """
     if by_target and task is not Task.REGRESSION:
         raise SpecError(f"got balance_targets for {task.value}; expected a regression. Leave it out")

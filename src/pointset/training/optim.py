@@ -80,7 +80,7 @@ def _update(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: d
     turned = _turned(gradient, state)
     state["square"].mul_(second).addcmul_(turned, turned, value=1 - second)
     root = (state["square"] / (1 - second**number)).sqrt_().add_(group["epsilon"])
-    direction = _turned_back(_turned(state["mean"], state) / root, state)
+    direction = _turned(_turned(state["mean"], state) / root, state, back=True)
     if group["weight_decay"]:
         parameter.mul_(1 - lr * group["weight_decay"])
     parameter.add_(direction, alpha=-lr / (1 - first**number))
@@ -106,18 +106,12 @@ def _outer(gradient: Tensor, side: str) -> Tensor:
     return gradient @ gradient.mT if side == "left" else gradient.mT @ gradient
 
 
-def _turned(x: Tensor, state: dict[str, Any]) -> Tensor:
-    """Q_Lᵀ x Q_R."""
-    if "left" in state:
-        x = state["left_basis"].mT @ x
-    return x @ state["right_basis"] if "right" in state else x
-
-
-def _turned_back(x: Tensor, state: dict[str, Any]) -> Tensor:
-    """Q_L x Q_Rᵀ."""
-    if "left" in state:
-        x = state["left_basis"] @ x
-    return x @ state["right_basis"].mT if "right" in state else x
+def _turned(x: Tensor, state: dict[str, Any], *, back: bool = False) -> Tensor:
+    """Q_Lᵀ x Q_R, or Q_L x Q_Rᵀ, which turns it back."""
+    left, right = state.get("left_basis"), state.get("right_basis")
+    if left is not None:
+        x = (left if back else left.mT) @ x
+    return x if right is None else x @ (right.mT if back else right)
 
 
 def _turn(state: dict[str, Any], side: str) -> None:

@@ -37,11 +37,7 @@ class Scores(NamedTuple):
 
 
 def check_metric(name: str | None, card: Card) -> str:
-    """The metric that chooses the best epoch; None is the card's own.
-
-    Raises:
-        SpecError: it is not a metric of the card's task.
-    """
+    """The metric that chooses the best epoch, None for the card's own; one of another task is refused."""
     fitting = list(metric_names(card.task))
     metric = card.metric.value if name is None else name
     if metric not in fitting:
@@ -84,19 +80,11 @@ def score(predictions: Tensor, targets: Tensor, card: Card, scale: TargetScale |
         else:
             per_target[name] = _label_scores(*rows)
     broken = bool((predictions.isnan() & known).any())  # a model that diverged has no score, not that of the rest
-    return Scores(
-        {
-            metric: math.nan if broken else _mean([scores[metric] for scores in per_target.values()])
-            for metric in metric_names(card.task)
-        },
-        per_target,
-    )
-
-
-def _mean(values: list[float]) -> float:
-    """Of those that exist."""
-    defined = [value for value in values if not math.isnan(value)]
-    return sum(defined) / len(defined) if defined else math.nan
+    overall = {}
+    for metric in metric_names(card.task):  # the mean of the scores that exist
+        defined = [scores[metric] for scores in per_target.values() if not math.isnan(scores[metric])]
+        overall[metric] = sum(defined) / len(defined) if defined and not broken else math.nan
+    return Scores(overall, per_target)
 
 
 def _value_scores(predictions: Tensor, targets: Tensor, std: float | None) -> dict[str, float]:
