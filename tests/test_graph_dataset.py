@@ -228,6 +228,15 @@ def test_targets_from_a_table_by_name(tmp_path: Path, key: str) -> None:
     }
 
 
+def test_provenance_names_the_files_that_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    (folder / "older.csv").mkdir(parents=True)
+    read = [cycles(folder, 3, name) for name in ("a.graphml", "b.graphml")]
+    cycles(folder, 1, ".hidden.g6")
+    dataset = graph_files(folder)
+    assert len(dataset) == 6 and dataset.provenance.files == tuple(read)
+
+
 def test_targets_from_a_table_by_number_and_by_place(tmp_path: Path) -> None:
     path = cycles(tmp_path, 4)
     by_number = graph_files(path, targets=table(tmp_path, "graph,y\n3,0.3\n1,0.1\n0,0.5\n2,0.2\n"))

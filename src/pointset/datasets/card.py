@@ -93,11 +93,7 @@ class Card:
         return len(self.classes) if self.task is Task.MULTI_CLASS else len(self.targets)
 
     def columns_of(self, names: Sequence[str]) -> list[int]:
-        """Columns of ``y`` of the targets with these names.
-
-        Raises:
-            SpecError: there is no such target, or one is named twice.
-        """
+        """Columns of ``y`` of the targets with these names, each named once."""
         known = list(self.target_names)
         for name in names:
             if name not in known:

@@ -69,10 +69,6 @@ def verify(
         data_dir: a folder with the data, as in :func:`pointset.datasets.load`.
         download: whether the official address may be asked where the files are not on this machine.
         progress: whether to show bars; by default where there is a terminal.
-
-    Raises:
-        SpecError: there is no such dataset.
-        MissingDataError: the files are nowhere; the message says what to put where.
     """
     benchmark = benchmark_named(name)
     found = obtain(benchmark, data_dir, download=download, show=progress)

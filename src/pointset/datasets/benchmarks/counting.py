@@ -32,10 +32,6 @@ def counting_graphs(seed: SupportsIndex, count: SupportsIndex = 5000) -> tuple[I
 
     Graph i depends on the seed and on i alone: more graphs begin with the same ones.
 
-    Args:
-        seed: a whole number ≥ 0.
-        count: G ≥ 0.
-
     Returns:
         num_nodes (G,), num_edges (G,) and edges (2, M): one graph after the other, each with nodes from 0, each edge
         once as u < v, in ascending order.

@@ -119,10 +119,15 @@ def read_graph_file(path: str | Path) -> Iterator[GraphRecord]:
     return _read_folder(Path(path)) if format_ is FOLDER else _module_of(format_).read(Path(path))
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The graph files directly in a folder, by name, without hidden ones."""
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in FORMATS and not file.is_dir())
+    return [file for file in files if not file.name.startswith(".")]
+
+
 def _read_folder(path: Path) -> Iterator[GraphRecord]:
     """All files directly in the folder, by name; a file that cannot be read is a record with a problem."""
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS and not file.is_dir())
-    files = [file for file in files if not file.name.startswith(".")]
+    files = files_in(path)
     if not files:
         raise FileFormatError(f"the folder {path} holds no graph file; expected files ending in {', '.join(FORMATS)}")
     for file in files:

@@ -66,10 +66,6 @@ class CsvFile:
     Args:
         path: the file, or its content where it is to be opened once only.
         header: whether the first line names the columns. Without names, columns are chosen by number.
-
-    Raises:
-        MissingDataError: there is no such file.
-        FileFormatError: it is empty, not text in UTF-8, or its first line cannot be read.
     """
 
     def __init__(self, path: str | Path | FileContent, *, header: bool = True):

@@ -18,7 +18,7 @@ from pointset.datasets.card import Level, Task
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.graph_files.checking import check_graphs
-from pointset.datasets.graph_files.formats import FOLDER, FORMATS, format_of
+from pointset.datasets.graph_files.formats import FOLDER, FORMATS, files_in, format_of
 from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
@@ -147,7 +147,7 @@ def _dataset(
         notes=notes,
         **features,
     )
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in FORMATS) if path.is_dir() else [path]
+    files = files_in(path) if path.is_dir() else [path]
     files += [] if table is None else [table.file.path]
     provenance = Provenance(str(path), "own file", tuple(files), tuple(map(file_digest, files)))
     rows = np.array(usable.numbers, dtype=np.int64)

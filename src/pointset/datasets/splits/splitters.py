@@ -127,20 +127,13 @@ def _move(table: Integers, rows: Integers, giver: int, taker: int) -> None:
 
 
 def classes_of(labels: Any, count: int | None = None) -> Integers:
-    """One class 0, 1, … for each graph.
+    """One class 0, 1, … for each graph, from labels (G,) or (G, k); ``count`` is G, where it is known.
 
     * Whole numbers, truth values and text are classes as they are.
     * Real numbers with up to 10 different values are classes too; otherwise the class is one of 10 quantile bins (as
       near to equal in size as ties allow). Missing values (NaN, None) are a class of their own.
     * Several columns, (G, k), are taken together: the class is the whole row. Where more than half of the graphs have a
       row to themselves that would be no stratification, and is refused.
-
-    Args:
-        labels: (G,) or (G, k).
-        count: G, where it is known.
-
-    Raises:
-        SpecError: labels of another shape or number, or with hardly any value twice.
     """
     table = _table(labels, count)
     classes = np.zeros(len(table), dtype=np.int64)
