@@ -48,6 +48,13 @@ def load_part(part: Part) -> Callable[..., Any]:
     return loaded
 
 
+def _baseline(summary: str, title: str, *, encoder: str, coordinates: str, function: str | None = None) -> Preset:
+    """A model whose parts are in :mod:`pointset.baselines`."""
+    encoder, coordinates = f"pointset.baselines.{encoder}", f"pointset.baselines.{coordinates}"
+    function = None if function is None else f"pointset.baselines.{function}"
+    return Preset(summary, title, "baseline", encoder, coordinates, function)
+
+
 PRESETS: dict[str, Preset] = {
     "pst": Preset("Point Set Transformer, equations (1) to (5)", "the Point Set Transformer (PST)"),
     "pst-released": Preset(
@@ -96,77 +103,64 @@ PRESETS: dict[str, Preset] = {
     "psds": Preset(
         "Point Set DeepSet, Appendix K", "the Point Set DeepSet (PSDS)", encoder="pointset.encoders.psds.PSDS"
     ),
-    "gin": Preset(
+    "gin": _baseline(
         "GIN, with edge features GINE: message passing",
         "GIN, or GINE where edges have features (message passing)",
-        "baseline",
-        encoder="pointset.baselines.message_passing.GIN",
-        coordinates="pointset.baselines.graphs.EdgeList",
-        function=None,
+        encoder="message_passing.GIN",
+        coordinates="graphs.EdgeList",
     ),
-    "gcn": Preset(
+    "gcn": _baseline(
         "graph convolutional network",
         "GCN (message passing)",
-        "baseline",
-        encoder="pointset.baselines.message_passing.GCN",
-        coordinates="pointset.baselines.graphs.EdgeList",
-        function=None,
+        encoder="message_passing.GCN",
+        coordinates="graphs.EdgeList",
     ),
-    "gatedgcn": Preset(
+    "gatedgcn": _baseline(
         "gated graph convolutions with states of edges",
         "GatedGCN (message passing)",
-        "baseline",
-        encoder="pointset.baselines.message_passing.GatedGCN",
-        coordinates="pointset.baselines.graphs.EdgeList",
-        function=None,
+        encoder="message_passing.GatedGCN",
+        coordinates="graphs.EdgeList",
     ),
-    "gps": Preset(
+    "gps": _baseline(
         "GPS: GIN(E) and attention over all nodes, random-walk encodings",
         "GPS (message passing and attention)",
-        "baseline",
-        encoder="pointset.baselines.transformers.GPS",
-        coordinates="pointset.baselines.graphs.EdgeListAndWalks",
-        function=None,
+        encoder="transformers.GPS",
+        coordinates="graphs.EdgeListAndWalks",
     ),
-    "transformer": Preset(
+    "transformer": _baseline(
         "transformer over all nodes with a Laplacian encoding",
         "a transformer with Laplacian encodings",
-        "baseline",
-        encoder="pointset.baselines.transformers.LaplacianTransformer",
-        coordinates="pointset.baselines.transformers.LaplacianEncoding",
-        function="pointset.baselines.transformers.SignInvariantEncoding",
+        encoder="transformers.LaplacianTransformer",
+        coordinates="transformers.LaplacianEncoding",
+        function="transformers.SignInvariantEncoding",
     ),
-    "ppgn": Preset(
+    "ppgn": _baseline(
         "PPGN: products of pair matrices, as strong as 2-FWL",
         "PPGN (products of pairs)",
-        "baseline",
-        encoder="pointset.baselines.pairs.PPGN",
-        coordinates="pointset.baselines.pairs.PairFeatures",
-        function="pointset.baselines.pairs.PairStart",
+        encoder="pairs.PPGN",
+        coordinates="pairs.PairFeatures",
+        function="pairs.PairStart",
     ),
-    "nested-gin": Preset(
+    "nested-gin": _baseline(
         "NGNN: a GIN in the 3-hop subgraph of each node, with distances to it",
         "NGNN (a GIN in the neighbourhood of every node)",
-        "baseline",
-        encoder="pointset.baselines.rooted.NestedGIN",
-        coordinates="pointset.baselines.rooted.MessageWeights",
-        function="pointset.baselines.rooted.EdgeScale",
+        encoder="rooted.NestedGIN",
+        coordinates="rooted.MessageWeights",
+        function="rooted.EdgeScale",
     ),
-    "id-gnn": Preset(
+    "id-gnn": _baseline(
         "ID-GNN: message passing in 3-hop subgraphs that knows the root",
         "ID-GNN (message passing that knows its root)",
-        "baseline",
-        encoder="pointset.baselines.rooted.IDGNN",
-        coordinates="pointset.baselines.rooted.MessageWeights",
-        function="pointset.baselines.rooted.EdgeScale",
+        encoder="rooted.IDGNN",
+        coordinates="rooted.MessageWeights",
+        function="rooted.EdgeScale",
     ),
-    "graphormer": Preset(
+    "graphormer": _baseline(
         "Graphormer-style: attention with a bias by distances and edges",
         "a transformer with distances along paths, after Graphormer",
-        "baseline",
-        encoder="pointset.baselines.transformers.Graphormer",
-        coordinates="pointset.baselines.transformers.StructureBias",
-        function="pointset.baselines.transformers.DistanceBias",
+        encoder="transformers.Graphormer",
+        coordinates="transformers.StructureBias",
+        function="transformers.DistanceBias",
     ),
 }
 

@@ -26,10 +26,8 @@ _ROUNDING = 1e-5
 class Structure(nn.Module, ABC):
     """What a baseline knows of the graphs of a group.
 
-    Args:
-        function: a part with weights, for those that have one.
-        pairs: embeds edge features; None: there are none.
-        noise: not used: it is on coordinates.
+    ``function`` is a part with weights, for those that have one; ``pairs`` embeds edge features, None: there are none;
+    ``noise`` is on coordinates, and not used.
     """
 
     def __init__(self, function: Any = None, pairs: PairWeights | None = None, *, noise: float = 0.0):
@@ -107,11 +105,7 @@ def return_probabilities(adjacency: Tensor, steps: int) -> Tensor:
     The structural encoding RWSE of GPS (Rampášek et al., 2022).
     D⁻¹A and the symmetric S = D^-½AD^-½ are similar by a diagonal matrix, so their powers have one diagonal; and
     diag(S^(a+b)) = Σ_j (S^a)_ij (S^b)_ij, so half of the powers are enough: ``steps``/2 products of n³.
-    A weight counts by its size |w|; a node without edges has zeros.
-
-    Args:
-        adjacency: (B, n, n), symmetric.
-        steps: number of powers.
+    A weight counts by its size |w|; a node without edges has zeros. ``adjacency`` is (B, n, n), symmetric.
     """
     weights = adjacency.abs()
     degrees = weights.sum(-1)
@@ -139,12 +133,7 @@ class SparseGraphs(NamedTuple):
 
 
 def united(structures: Sequence[GroupEdges], sizes: Sequence[tuple[int, int]]) -> SparseGraphs:
-    """The disjoint union of the graphs of all groups.
-
-    Args:
-        structures: of each group.
-        sizes: (B, n) of each group.
-    """
+    """The disjoint union of the graphs of all groups; ``sizes`` are (B, n) of each group."""
     edge_index, graph, nodes, graphs = [], [], 0, 0
     for structure, (count, n) in zip(structures, sizes, strict=True):
         edge_index.append(structure.edges[1:] + (nodes + n * structure.edges[0]))
@@ -155,19 +144,14 @@ def united(structures: Sequence[GroupEdges], sizes: Sequence[tuple[int, int]]) -
         edge_index=torch.cat(edge_index, dim=1),
         graph=torch.cat(graph),
         weights=_joined([structure.weights for structure in structures]),
-        features=_joined([_as_rows(structure.features) for structure in structures]),
-        walks=_joined([_as_rows(structure.walks) for structure in structures]),
+        features=_joined([structure.features for structure in structures]),
+        walks=_joined([structure.walks for structure in structures]),
     )
 
 
-def _as_rows(channel_first: Tensor | None) -> Tensor | None:
-    """(d, …) → (rows, d)."""
-    return None if channel_first is None else channel_first.flatten(1).mT
-
-
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The parts one after the other; None where the batch has no such thing."""
-    given = [part for part in parts if part is not None]
+    """(rows,) or channel-first (d, …) → (Σ rows,) or (Σ rows, d); None where the batch has no such thing."""
+    given = [part if part.dim() == 1 else part.flatten(1).mT for part in parts if part is not None]
     return torch.cat(given) if given else None
 
 

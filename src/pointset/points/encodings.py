@@ -35,7 +35,7 @@ def random_walk(graph: Any, steps: int) -> Tensor:
     _check_whole("steps", steps)
     points = _points(graph, "normalized_adjacency")
     if steps == 0:
-        return torch.eye(points.num_nodes, dtype=torch.float64)
+        return _identity(points)
     root = _graph(points).sum(-1).clamp(min=0).sqrt()
     inverse_root = torch.where(root > 0, 1 / root, 0.0)
     return inverse_root.unsqueeze(-1) * points.inner_products(lambda values: values**steps) * root
@@ -60,10 +60,7 @@ def resistance_distance(graph: Any) -> Tensor:
     The squared distance between the points U_i/√Λ. (The paper's table prints L⁺ itself: see :func:`pseudoinverse`.)
     """
     points = _points(graph, "laplacian")
-    inverse = points.inner_products(torch.reciprocal)
-    diagonal = inverse.diagonal()
-    resistance = diagonal.unsqueeze(-1) + diagonal - 2 * inverse
-    resistance.fill_diagonal_(0.0)
+    resistance = _squared_distances(points.inner_products(torch.reciprocal))
     together = _same_component(graph)
     components = int(together.double().sum(-1).reciprocal().sum().round())
     if points.rank != points.num_nodes - components:  # only negative weights can do that
@@ -87,10 +84,7 @@ def stable_laplacian(graph: Any, k: int) -> Tensor:
         return torch.zeros(points.num_nodes, points.num_nodes, dtype=torch.float64)
     floor = points.eigenvalues[max(points.rank - k, 0)]  # ascending, and bit-equal inside an eigenspace
     gram = points.inner_products(lambda values: (values >= floor).to(values.dtype))
-    diagonal = gram.diagonal()
-    squared = diagonal.unsqueeze(-1) + diagonal - 2 * gram
-    squared.fill_diagonal_(0.0)
-    return squared.clamp(min=0).sqrt()
+    return _squared_distances(gram).clamp(min=0).sqrt()
 
 
 def degree(graph: Any) -> Tensor:
@@ -200,6 +194,13 @@ def _graph(graph: Any) -> Tensor:
     arrays = read_graph(graph)
     check_fits(8.0 * float(arrays.num_nodes[0]) ** 2, "the adjacency matrix of this graph needs", "Use a smaller graph")
     return torch.from_numpy(adjacency_matrix(arrays[0]).toarray())
+
+
+def _squared_distances(gram: Tensor) -> Tensor:
+    """‖a_i − a_j‖² from the inner products ⟨a_i, a_j⟩, (n, n)."""
+    diagonal = gram.diagonal()
+    squared = diagonal.unsqueeze(-1) + diagonal - 2 * gram
+    return squared.fill_diagonal_(0.0)
 
 
 def _identity(points: PointSet) -> Tensor:

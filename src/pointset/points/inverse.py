@@ -78,7 +78,11 @@ def rebuild(points: PointSet) -> Rebuilt:
         _check_rounding(points, float(error.max()) if error.numel() else 0.0, bound)
         adjacency = noisy.round() if points.weight_kind is WeightKind.INTEGER else noisy.round().clamp(0, 1)
     rebuilt = _rebuilt(function, matrix, adjacency, points.weight_kind is not WeightKind.NONE)
-    _check_rebuilt(points, rebuilt, bound)
+    if (found := rebuilt.edges.shape[1]) != points.num_edges or rebuilt.error > 4 * bound:
+        raise GraphError(
+            f"the points give a graph of {found} edges with error {rebuilt.error:.3g}, but were made from one of "
+            f"{points.num_edges} edges; they were changed since"
+        )
     return rebuilt
 
 
@@ -119,9 +123,8 @@ def rebuild_from_coordinates(coordinates: Tensor, matrix: str) -> Rebuilt:
 
 
 def _check_memory(n: int) -> None:
-    check_fits(
-        _DENSE_COPIES * 8 * n**2, f"rebuilding a graph of {n:,} nodes needs", "Only smaller graphs can be rebuilt"
-    )
+    needed = _DENSE_COPIES * 8 * n**2
+    check_fits(needed, f"rebuilding a graph of {n:,} nodes needs", "Only smaller graphs can be rebuilt")
 
 
 def _cast_error(dtype: torch.dtype) -> float:
@@ -189,15 +192,6 @@ def _rebuilt(function: AdjacencyFunction, matrix: Tensor, adjacency: Tensor, wei
     edges = both[:, both[0] <= both[1]]
     weights = adjacency[edges[0], edges[1]] if weighted else None
     return Rebuilt(adjacency, edges, weights, error)
-
-
-def _check_rebuilt(points: PointSet, rebuilt: Rebuilt, bound: float) -> None:
-    found = rebuilt.edges.shape[1]
-    if found != points.num_edges or rebuilt.error > 4 * bound:
-        raise GraphError(
-            f"the points give a graph of {found} edges with error {rebuilt.error:.3g}, but were made from one of "
-            f"{points.num_edges} edges; they were changed since"
-        )
 
 
 def _as_data(rebuilt: Rebuilt, points: PointSet | None) -> Data:

@@ -65,12 +65,9 @@ def is_same_graph(a: Any, b: Any) -> SameGraph:
     The cost is that of a few n × n sorts for almost all graphs; for the hardest families the exact matching branches.
     """
     a, b = (graph if isinstance(graph, PointSet) else to_points(graph, matrix=_matrix_for(a, b)) for graph in (a, b))
-    for what, of_a, of_b in (
-        ("number of nodes", a.num_nodes, b.num_nodes),
-        ("number of edges", a.num_edges, b.num_edges),
-    ):
+    for what, of_a, of_b in (("nodes", a.num_nodes, b.num_nodes), ("edges", a.num_edges, b.num_edges)):
         if of_a != of_b:
-            return SameGraph(False, None, f"different {what}: {of_a} and {of_b}")
+            return SameGraph(False, None, f"different number of {what}: {of_a} and {of_b}")
     for name in ("x", "edge_attr"):
         left, right = getattr(a, name), getattr(b, name)
         if (left is None) != (right is None) or (left is not None and left.shape != right.shape):

@@ -227,11 +227,8 @@ def _moved_back(rows: list[Tensor], orders: list[Tensor]) -> list[Tensor]:
 class RowsOfGraphs:
     """The output of each graph in its own tensor: (1, out), or (n, out) where the model gives a row for each node.
 
-    Args:
-        model: takes a :class:`pointset.PointBatch`.
-        batch_size: most graphs that are computed together; by default all of them.
-        batch_bytes: most memory that the activations of a batch of more than one graph may take, about.
-        advance: called with the number of graphs that were computed.
+    ``batch_size`` bounds the graphs that are computed together, ``batch_bytes`` about the memory that their activations
+    take; ``advance`` is called with the number of graphs that were computed.
     """
 
     def __init__(
