@@ -371,9 +371,6 @@ class PointArrays:
         self._edge_attr = _Rows.joined(checked_rows(edge_attr, self.num_edges.tolist(), "edge_attr", names), dtype)
         self._y = _Rows.joined(checked_targets(y, nodes, names), dtype)
 
-    def __len__(self) -> int:
-        return len(self.num_nodes)
-
     def gather(self, positions: Integers) -> FlatGraphs:
         """The graphs at these positions, (B,), copied out of the arrays."""
         layout = Layout.of(self.num_nodes[positions], self.ranks[positions])

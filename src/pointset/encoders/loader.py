@@ -123,7 +123,7 @@ class GatheredPoints(Dataset[PointBatch]):
         self.num_nodes, self.ranks = arrays.num_nodes, arrays.ranks
 
     def __len__(self) -> int:
-        return len(self.arrays)
+        return len(self.num_nodes)
 
     def __getitem__(self, position: int) -> PointBatch:
         return self.__getitems__([position])

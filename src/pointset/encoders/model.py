@@ -135,10 +135,7 @@ class PointModel(nn.Module):
             batch: what :func:`pointset.collate` gives; a PyG batch or a list of graphs is converted on the way.
             generator: for the noise on the coordinates, where the model has any and is in training.
         """
-        return uncompiled(self._predict)(batch, generator)
-
-    def _predict(self, batch: Any, generator: torch.Generator | None) -> Tensor:
-        return self._in_input_order(self.readout, batch, generator)
+        return uncompiled(self._in_input_order)(self.readout, batch, generator)
 
     def embed(self, batch: Any, *, generator: torch.Generator | None = None) -> Tensor:
         """The representation before the last linear map: (graphs, d) or (nodes, d), in input order."""
@@ -146,13 +143,12 @@ class PointModel(nn.Module):
 
     def _in_input_order(self, end: Callable[[Tensor], Tensor], batch: Any, generator: torch.Generator | None) -> Tensor:
         points = self.read(batch)
-        rows = [end(scalars) for scalars in self._encoded(points, generator)]
-        return torch.cat(rows)[points.node_order if self.readout.level == "node" else points.graph_order]
-
-    def _encoded(self, points: PointBatch, generator: torch.Generator | None) -> list[Tensor]:
         if isinstance(self.encoder, BatchEncoder):
-            return self._encoded_together(points.groups, generator)
-        return [self.encode(group, generator) for group in points.groups]
+            encoded = self._encoded_together(points.groups, generator)
+        else:
+            encoded = [self.encode(group, generator) for group in points.groups]
+        rows = torch.cat([end(scalars) for scalars in encoded])
+        return rows[points.node_order if self.readout.level == "node" else points.graph_order]
 
     def _encoded_together(self, groups: list[PointGroup], generator: torch.Generator | None) -> list[Tensor]:
         structures = [self.coordinates(group, generator) for group in groups]

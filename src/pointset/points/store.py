@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,18 +179,10 @@ def _read_entry(entry: Path, count: int) -> Eigenpairs:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected["sha256"]:
                 raise ValueError(f"{path.name} does not match its checksum")
-    index = _mapped(entry / _FILES["index"], "<i8").reshape(3, count)
-    errors = _mapped(entry / _FILES["errors"], "<f8").reshape(3, count)
-    return Eigenpairs(
-        ranks=np.array(index[0]),
-        value_start=np.array(index[1]),
-        vector_start=np.array(index[2]),
-        spectral_error=np.array(errors[0]),
-        frobenius_error=np.array(errors[1]),
-        residual=np.array(errors[2]),
-        values=_mapped(entry / _FILES["values"], "<f8"),
-        vectors=_mapped(entry / _FILES["vectors"], "<f8"),
-    )
+    ranks, value_start, vector_start = np.fromfile(entry / _FILES["index"], "<i8").reshape(3, count)
+    spectral_error, frobenius_error, residual = np.fromfile(entry / _FILES["errors"], "<f8").reshape(3, count)
+    values, vectors = (_mapped(entry / _FILES[name], "<f8") for name in ("values", "vectors"))
+    return Eigenpairs(ranks, value_start, vector_start, spectral_error, frobenius_error, residual, values, vectors)
 
 
 def _mapped(path: Path, dtype: str) -> NDArray[Any]:
@@ -220,25 +212,20 @@ class _HashedFile:
     """A file of little-endian numbers that is hashed as it is written and on the disk when closed."""
 
     def __init__(self, path: Path):
-        self.path = path
         self.size = 0
         self.digest = hashlib.sha256()
-        self._file: BinaryIO | None = None
+        self._file = path.open("wb")
 
     def __enter__(self) -> _HashedFile:
-        self._file = self.path.open("wb")
         return self
 
     def write(self, array: NDArray[Any]) -> None:
-        if self._file is None:
-            raise ValueError("the file is not open")
         content = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         self._file.write(content.data)
         self.digest.update(content.data)
         self.size += content.nbytes
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
+        with self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._file.close()
