@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pointset.arrays import Integers
 from pointset.datasets.card import Card
 from pointset.datasets.splits import PARTS
 from pointset.errors import MissingDataError, SpecError, did_you_mean
@@ -16,7 +15,7 @@ from pointset.runs.folder import RunFolder
 from pointset.runs.recipe_files import changed, read_recipe
 from pointset.runs.result import read_result
 from pointset.training.bundle import read_bundle
-from pointset.training.data import TrainingData, load_data
+from pointset.training.data import load_data
 from pointset.training.outputs import outputs_for
 from pointset.training.scoring import score
 
@@ -62,7 +61,9 @@ def evaluate(
     bundle = read_bundle(folder.bundle)
     data = load_data(recipe, data_dir, progress=progress)
     _check_alike(bundle.card, data.card)
-    graphs = _graphs(data, part)
+    graphs = np.arange(len(data.dataset)) if part == _ALL_PARTS else data.part(part)
+    if not len(graphs):
+        raise SpecError(f"{data.card.name} has no graphs in its part {part!r}; expected some to score")
     outputs = outputs_for(bundle.model, data, graphs, dtype=next(bundle.model.parameters()).dtype)
     restored = outputs if bundle.scale is None else bundle.scale.restore(outputs)
     scores = score(restored, data.targets(graphs), data.card, bundle.scale)
@@ -79,13 +80,6 @@ def evaluate(
         "per_target": scores.per_target,
         "recorded": recorded["test"] if part == "test" else None,
     }
-
-
-def _graphs(data: TrainingData, part: str) -> Integers:
-    graphs = np.arange(len(data.dataset)) if part == _ALL_PARTS else data.part(part)
-    if not len(graphs):
-        raise SpecError(f"{data.card.name} has no graphs in its part {part!r}; expected some to score")
-    return graphs
 
 
 def _check_alike(trained: Card, given: Card) -> None:

@@ -71,8 +71,7 @@ class ResumableOutput:
     def begin(self, identity: Mapping[str, Any], header: Sequence[str]) -> None:
         """Find out where to resume (:attr:`progress`); where nothing was left, begin with the header.
 
-        Raises:
-            FileFormatError: what was left belongs to another model, input or setting, or is damaged.
+        Raises FileFormatError where what was left belongs to another model, input or setting, or is damaged.
         """
         whole = {**identity, "columns": list(header), "separator": self._delimiter}
         self._identity = json.loads(json.dumps(whole))

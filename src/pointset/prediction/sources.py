@@ -32,7 +32,7 @@ from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.targets import is_missing
-from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
+from pointset.errors import FileFormatError, GraphError, MissingDataError, SpecError, did_you_mean
 from pointset.machine import cores
 from pointset.specs import Spec
 
@@ -54,12 +54,7 @@ class InputKind(Enum):
 
 
 def input_kind(given: str) -> InputKind:
-    """By name and header.
-
-    Raises:
-        MissingDataError: neither a file or folder nor a dataset.
-        FileFormatError: a file of a kind that is not read.
-    """
+    """By name and header."""
     if given in names():
         return InputKind.DATASET
     path = Path(given)
@@ -76,8 +71,7 @@ class InputRow(NamedTuple):
 
     place: str  # for people: "line 7", "graph 3"
     cells: Sequence[str]  # what the output repeats of it
-    item: Any = None  # a SMILES, or anything that a predictor takes
-    problem: str | None = None  # why there is no item
+    item: Any  # a SMILES, anything else that a predictor takes, or the error that says why there is none
 
 
 class Source(ABC):
@@ -125,10 +119,7 @@ def _identity(path: Path) -> dict[str, Any]:
 class TableSource(Source):
     """A CSV, TSV or .smi file, also compressed with gzip, one row after the other in constant memory.
 
-    Args:
-        path: the file.
-        smiles: the column of SMILES, by name or number; by default recognised by its name.
-        header: whether the first line names the columns.
+    ``smiles`` is the column of SMILES, by name or number; by default it is recognised by its name.
     """
 
     unit = "row"
@@ -158,8 +149,8 @@ class TableSource(Source):
         """All rows; one that cannot be read keeps its cells as far as they fit."""
         for row in self.file.rows():
             problem = row.problem or self._problem(row)
-            item = None if problem else row.cells[self.smiles].strip()
-            yield InputRow(f"line {row.line}", self._fitted(row.cells), item, problem)
+            item = GraphError(problem) if problem else row.cells[self.smiles].strip()
+            yield InputRow(f"line {row.line}", self._fitted(row.cells), item)
 
     def _problem(self, row: Row) -> str | None:
         text = row.cells[self.smiles]
@@ -193,7 +184,8 @@ class GraphFileSource(Source):
     def rows(self) -> Iterator[InputRow]:
         """All graphs with their names."""
         for record in read_graph_file(self.path):
-            yield InputRow(record.name, [record.name], record.graph, record.problem)
+            item = record.graph if record.problem is None else GraphError(record.problem)
+            yield InputRow(record.name, [record.name], item)
 
 
 class DatasetSource(Source):
@@ -295,10 +287,8 @@ def with_molecules(
 ) -> Iterator[tuple[Label, list[Any]]]:
     """The (label, items) again, in order, with each SMILES read: a molecule, or the reason why not.
 
-    Args:
-        chunks: taken a few ahead only, so that memory does not grow with their number.
-        read: a function that can be pickled; None where no item is a SMILES.
-        workers: processes; 0 reads here, when a chunk is asked for.
+    Chunks are taken a few ahead only, so that memory does not grow with their number. ``read`` can be pickled, and is
+    None where no item is a SMILES. Without workers, SMILES are read here, when a chunk is asked for.
     """
     if read is None:
         yield from ((label, list(items)) for label, items in chunks)

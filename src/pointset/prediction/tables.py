@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pointset.datasets.card import Card, Task
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule
-from pointset.errors import FileFormatError, GraphError, PointsetError, SpecError
+from pointset.errors import FileFormatError, PointsetError, SpecError
 from pointset.prediction.journal import Progress, ResumableOutput
 from pointset.prediction.sources import (
     DatasetSource,
@@ -64,13 +64,8 @@ class PredictionOptions:
 class TablePrediction:
     """A model, an input and what is to be written; everything is checked before any work starts.
 
-    Args:
-        predictor: the model.
-        options: the input, and what to compute.
-        show: whether to show progress bars while a dataset is read; by default where there is a terminal.
-
-    Raises:
-        PointsetError: the input cannot be read, or does not fit the model.
+    ``show`` says whether to show progress bars while a dataset is read; by default where there is a terminal. Raises
+    PointsetError where the input cannot be read, or does not fit the model.
     """
 
     def __init__(self, predictor: Predictor, options: PredictionOptions, *, show: bool | None = None):
@@ -106,13 +101,10 @@ class TablePrediction:
         """Compute and write all rows that are left, then put the output in its place.
 
         Chunks begin at the same rows whether or not a run was interrupted, as only whole chunks are saved: the output
-        is the same, byte for byte.
-
-        Raises:
-            FileFormatError: there are no rows, or the input changed.
+        is the same, byte for byte. Raises FileFormatError where there are no rows, or the input changed.
         """
         rows = itertools.islice(self.source.rows(), output.progress.entries, None)
-        chunks = ((chunk, [_item(row) for row in chunk]) for chunk in in_chunks(rows, self._engine.chunk_size))
+        chunks = ((chunk, [row.item for row in chunk]) for chunk in in_chunks(rows, self._engine.chunk_size))
         saved = time.monotonic()
         try:
             with threads_beside(self._workers):
@@ -147,10 +139,6 @@ class TablePrediction:
             bad=(*before.bad, *bad)[:_MOST_NAMED],
         )
         output.append(written, after)
-
-
-def _item(row: InputRow) -> Any:
-    return row.item if row.problem is None else GraphError(row.problem)
 
 
 def _open_source(options: PredictionOptions, needs: Needs, show: bool | None) -> Source:

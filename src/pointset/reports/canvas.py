@@ -77,15 +77,14 @@ class Page:
     def box(self, left: float, top: float, wide: float, high: float, color: str, **style: Any) -> None:
         """A filled rectangle."""
         style = dict[str, Any](linewidth=0.0, facecolor=color, zorder=-1) | style
-        place = (left / self.wide, 1 - (top + high) / self.high)
+        corner = (left / self.wide, 1 - (top + high) / self.high)
         size = (wide / self.wide, high / self.high)
-        self.figure.add_artist(Rectangle(place, *size, transform=self.figure.transFigure, **style))
+        self.figure.add_artist(Rectangle(corner, *size, transform=self.figure.transFigure, **style))
 
     def axes(self, left: float, top: float, wide: float, high: float) -> Axes:
         """Axes in a rectangle."""
-        return self.figure.add_axes(
-            (left / self.wide, 1 - (top + high) / self.high, wide / self.wide, high / self.high)
-        )
+        corner = (left / self.wide, 1 - (top + high) / self.high)
+        return self.figure.add_axes((*corner, wide / self.wide, high / self.high))
 
     def inches(self, left: float, top: float, wide: float, high: float) -> Axes:
         """The same without any lines; places in it are inches from its upper left corner."""
@@ -169,7 +168,7 @@ def draw_chart(page: Page, chart: Chart, place: Place) -> Axes:
     if chart.y.label:
         page.write(place[0] - _ticks_width(chart), place[1] - 0.3, chart.y.label, SMALL, QUIET)
     for index, part in enumerate(chart.parts):
-        _DRAWERS[part.kind](axes, part, 2 + index / 100)
+        _draw_part(axes, part, 2 + index / 100)
     return axes
 
 
@@ -230,23 +229,26 @@ def _dot_style(looks: Sequence[str]) -> dict[str, Any]:
     return {"s": size, "c": colour, "edgecolors": PAPER, "linewidths": 0.6, "alpha": 0.4 if "faint" in looks else 1.0}
 
 
-def _draw_line(axes: Axes, part: Part, order: float) -> None:
-    axes.plot(part.x, part.y, zorder=order, **_line_style(part.looks))
-
-
-def _draw_dots(axes: Axes, part: Part, order: float) -> None:
-    axes.scatter(part.x, part.y, zorder=order, clip_on=False, **_dot_style(part.looks))
-
-
-def _draw_bars(axes: Axes, part: Part, order: float) -> None:
-    style: dict[str, Any] = {"color": _colour(part.looks), "alpha": 0.75, "edgecolor": PAPER, "linewidth": 0.8}
-    axes.bar(part.x[:-1], part.y, np.diff(part.x), align="edge", zorder=order, **style)
-
-
-def _draw_density(axes: Axes, part: Part, order: float) -> None:
-    pixels = np.broadcast_to((*rgb(part.text), 1.0), (*part.y.shape, 4)).copy()
-    pixels[..., 3] = part.y
-    axes.imshow(pixels, extent=(*axes.get_xlim(), *axes.get_ylim()), origin="lower", aspect="auto", zorder=order)
+def _draw_part(axes: Axes, part: Part, order: float) -> None:
+    style: dict[str, Any]
+    match part.kind:
+        case "line":
+            axes.plot(part.x, part.y, zorder=order, **_line_style(part.looks))
+        case "dots":
+            axes.scatter(part.x, part.y, zorder=order, clip_on=False, **_dot_style(part.looks))
+        case "bars":
+            style = {"color": _colour(part.looks), "alpha": 0.75, "edgecolor": PAPER, "linewidth": 0.8}
+            axes.bar(part.x[:-1], part.y, np.diff(part.x), align="edge", zorder=order, **style)
+        case "density":
+            pixels = np.broadcast_to((*rgb(part.text), 1.0), (*part.y.shape, 4)).copy()
+            pixels[..., 3] = part.y
+            space = (*axes.get_xlim(), *axes.get_ylim())
+            axes.imshow(pixels, extent=space, origin="lower", aspect="auto", zorder=order)
+        case "rug":
+            style = {"colors": QUIET, "linewidth": 0.8, "alpha": 0.45}
+            axes.vlines(part.x, 0, 0.03, transform=axes.get_xaxis_transform(), zorder=order, **style)
+        case "ring":
+            _draw_ring(axes, part, order)
 
 
 def _draw_ring(axes: Axes, part: Part, order: float) -> None:
@@ -262,30 +264,12 @@ def _draw_ring(axes: Axes, part: Part, order: float) -> None:
         axes.annotate(part.text, place, offset, path_effects=[withStroke(linewidth=3, foreground=PAPER)], **style)
 
 
-def _draw_rug(axes: Axes, part: Part, order: float) -> None:
-    style: dict[str, Any] = {"colors": QUIET, "linewidth": 0.8, "alpha": 0.45}
-    axes.vlines(part.x, 0, 0.03, transform=axes.get_xaxis_transform(), zorder=order, **style)
-
-
-_DRAWERS: dict[str, Callable[[Axes, Part, float], None]] = {
-    "line": _draw_line,
-    "dots": _draw_dots,
-    "bars": _draw_bars,
-    "density": _draw_density,
-    "ring": _draw_ring,
-    "rug": _draw_rug,
-}
-
-
-_BAR = 0.57  # of a row
+_BAR, _BETWEEN = 0.57, 0.03  # of a row; inches between cells
 
 
 def draw_bar(page: Page, left: float, middle: float, row: float, length: float, colour: str, **style: Any) -> None:
     """A bar in a row of this height around ``middle``; its length is in inches."""
     page.box(left, middle - _BAR * row / 2, length, _BAR * row, colour, **style)
-
-
-_BETWEEN = 0.03  # inches between cells
 
 
 def draw_cell(page: Page, place: Place, colour: str, number: str, below: str = "") -> None:

@@ -15,7 +15,7 @@ from pointset.reports.verdict import Verdict, verdict_on
 from pointset.runs.recipe import Expected, Recipe
 from pointset.runs.recipe_files import flattened
 from pointset.runs.records import RunGroup, RunRecord
-from pointset.text import counted, duration, number, with_spread
+from pointset.text import counted, duration, fixed, number, with_spread
 
 _NOT_SETTINGS = ("name", "title", "expected")  # of the recipe: what it is called, and what the paper says
 _OF_ONE_RUN = ("seed", "dataset.fold")  # keys in which the runs of one experiment differ
@@ -167,9 +167,9 @@ def _run_table(found: RunComparison) -> Table:
         name = "/".join(run.folder.resolve().parts[-2:])  # distinguishes seeds of one folder and folders of one name
         row = [Cell(name), *(Cell(_as_yaml(values.get(key))) for key in separate)]
         row += [Cell(_listed(values, together), "long")] if together else []
-        epoch = "–" if run.result is None or run.result.best_epoch is None else f"{run.result.best_epoch:,}"
-        seconds = None if run.result is None else run.result.seconds
-        rows.append([*row, Cell(_score(run, found)), Cell(epoch), Cell(_parameters(run)), Cell(duration(seconds))])
+        epoch, seconds = (None, None) if run.result is None else (run.result.best_epoch, run.result.seconds)
+        row += [Cell(_score(run, found)), Cell(fixed(epoch, 0)), Cell(_parameters(run)), Cell(duration(seconds))]
+        rows.append(row)
     settings = [*separate, *(["settings that differ"] if together else [])]
     return Table(["run", *settings, _score_head(found), "best epoch", "parameters", "time"], rows)
 
@@ -209,7 +209,7 @@ def _score(run: RunRecord, found: RunComparison) -> str:
 
 
 def _parameters(run: RunRecord) -> str:
-    return "–" if run.result is None or run.result.parameters is None else f"{run.result.parameters:,}"
+    return fixed(None if run.result is None else run.result.parameters, 0)
 
 
 def _verdict(found: RunComparison) -> Verdict | None:

@@ -35,15 +35,6 @@ def draw_comparison(content: Mapping[str, Any], path: str | Path) -> None:
     save_picture(compose_comparison(content), path)
 
 
-def draw_costs(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Bars of time and memory, a row for each model.
-
-    ``content`` is what ``pointset compare --cost-only --json FILE`` writes.
-    """
-    check_picture_file(path)
-    save_picture(compose_costs(content), path)
-
-
 def compose_comparison(content: Mapping[str, Any]) -> Figure:
     """The whole page; its height follows the number of models."""
     from pointset.reports.canvas import HEAD, MARGIN, Page, draw_chart
@@ -70,13 +61,12 @@ def _write_key(page: Page, left: float, top: float, content: Mapping[str, Any]) 
     from pointset.reports.canvas import SMALL, TEXT, broken, draw_sample
 
     sign = -1 if content["higher_is_better"] else 1
-    order = sorted(
-        enumerate(content["contenders"]),
-        key=lambda pair: (_is_unscored(pair[1]), sign * (pair[1]["test_mean"] or 0.0)),
-    )
+    scores = [None if model["failure"] else model["test_mean"] for model in content["contenders"]]
+    order = sorted(range(len(scores)), key=lambda index: (scores[index] is None, sign * (scores[index] or 0.0)))
     page.write(left + _SCORE, top, f"test {metric_label(content['metric'])}", SMALL, QUIET)
     samples = page.inches(left, top, 0.4, (len(order) + 1) * _LINE)
-    for row, (index, model) in enumerate(order, start=1):
+    for row, index in enumerate(order, start=1):
+        model = content["contenders"][index]
         draw_sample(samples, 0.05, row * _LINE + 0.07, curve_style(index))
         weight = "bold" if model["is_best"] else "normal"
         score = "failed" if model["failure"] else with_spread(model["test_mean"], model["test_std"])
@@ -85,12 +75,12 @@ def _write_key(page: Page, left: float, top: float, content: Mapping[str, Any]) 
             page.write(left + place, top + row * _LINE, text, TEXT, INK, weight=weight)
 
 
-def _is_unscored(model: Mapping[str, Any]) -> bool:
-    return bool(model["failure"]) or model["test_mean"] is None
+def draw_costs(content: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Bars of time and memory, a row for each model; bars are shares of the largest.
 
-
-def compose_costs(content: Sequence[Mapping[str, Any]]) -> Figure:
-    """The whole page; its height follows the number of models. Bars are shares of the largest."""
+    ``content`` is what ``pointset compare --cost-only --json FILE`` writes.
+    """
+    check_picture_file(path)
     from pointset.reports.canvas import HEAD, MARGIN, SMALL, TEXT, Page, draw_bar
 
     top = HEAD + 0.4
@@ -111,4 +101,4 @@ def compose_costs(content: Sequence[Mapping[str, Any]]) -> Figure:
             draw_bar(page, left, middle, _ROW, length, SERIES[index])
             text = "failed" if value is None else formatted(value)
             page.write(left + length + 0.08, middle, text, SMALL, va="center_baseline")
-    return page.figure
+    save_picture(page.figure, path)

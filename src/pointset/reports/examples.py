@@ -205,13 +205,7 @@ def _draw_graph(
 ) -> str:
     """A graph as a drawing for the page.
 
-    Args:
-        graph: with or without labels.
-        colours: of each node.
-        description: for those who do not see it.
-        strengths: (n,) 0…1, how much of its colour a node has; by default all.
-        ringed: a node that is marked.
-        positions: (n, 2), by default computed.
+    A node has as much of its colour as ``strengths`` (n,) says, 0…1, by default all; the node ``ringed`` is marked.
     """
     root = drawing(_WIDTH, _HEIGHT, description, "graph")
     if not 0 < graph.num_nodes <= _MOST_NODES:

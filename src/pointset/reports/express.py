@@ -6,7 +6,9 @@ and what signs and colours mean at the foot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -312,15 +314,11 @@ def compose_distances(content: Mapping[str, Any]) -> Figure:
     for column, (distance, number_of_pairs) in enumerate(distances.items()):
         page.write(by_distance.middle(column), HEAD + 0.24, distance, weight="bold", ha="center")
         page.write(by_distance.middle(column), HEAD + 0.46, f"{number_of_pairs:,}", TINY, QUIET, ha="center")
-        for row, layer in enumerate(layers):
-            fresh = None if layer.fresh is None else _accuracy(layer.fresh, distance)
-            _draw_share(page, by_distance.cell(row, column), layer, _accuracy(layer.probe, distance), fresh)
+        _draw_shares(page, by_distance, column, layers, partial(_accuracy, distance))
     page.write(measures.left, HEAD + 0.02, "R² of other measures", SMALL, QUIET)
     for column, (key, title) in enumerate(_MEASURES.items()):
         page.write(measures.middle(column), HEAD + 0.35, title, weight="bold", ha="center")
-        for row, layer in enumerate(layers):
-            fresh = None if layer.fresh is None else layer.fresh[key]
-            _draw_share(page, measures.cell(row, column), layer, layer.probe[key], fresh)
+        _draw_shares(page, measures, column, layers, itemgetter(key))
     _draw_distance_key(page, bottom + 0.45)
     return page.figure
 
@@ -348,15 +346,12 @@ def _draw_accuracies(page: Page, left: float, layers: Sequence[_Layer], majority
     axes.spines[:].set_visible(False)
 
 
-def _draw_share(
-    page: Page,
-    place: Place,
-    layer: _Layer,
-    value: float | None,
-    fresh: float | None,
+def _draw_shares(
+    page: Page, grid: _Grid, column: int, layers: Sequence[_Layer], share: Callable[[Probe], float | None]
 ) -> None:
-    below = "" if layer.fresh is None else fixed(fresh, 2)
-    draw_cell(page, place, share_colour(value), fixed(value, 2), below)
+    for row, layer in enumerate(layers):
+        value, below = share(layer.probe), "" if layer.fresh is None else fixed(share(layer.fresh), 2)
+        draw_cell(page, grid.cell(row, column), share_colour(value), fixed(value, 2), below)
 
 
 def _draw_distance_key(page: Page, top: float) -> None:
@@ -373,6 +368,6 @@ def _draw_distance_key(page: Page, top: float) -> None:
     page.write(MARGIN, top + 0.4, text, SMALL, QUIET)
 
 
-def _accuracy(probe: Probe, distance: str) -> float | None:
+def _accuracy(distance: str, probe: Probe) -> float | None:
     scored = probe["per_distance"].get(distance)
     return None if scored is None else scored["accuracy"]

@@ -14,9 +14,9 @@ from scipy.spatial import KDTree
 
 from pointset.arrays import Floats
 from pointset.reports.canvas import DPI, MANY_LINES, MARGIN, Page, width_of
-from pointset.reports.layout import MOST_NODES, Legend, Portrait, colouring_of, ends_of, positions_of, too_many
+from pointset.reports.layout import MOST_NODES, Legend, Portrait, colouring_of, positions_of, too_many
 from pointset.reports.palette import FAINT, PAPER, QUIET, SCALE, Colouring, as_hex, colours_on
-from pointset.text import clipped
+from pointset.text import clipped, number
 
 _PANEL, _LOWEST = 4.0, 1.2  # inches: the width of the space for a graph, and its least height
 _HEAD, _TITLES = 0.6, 0.7  # inches: above all graphs, above each
@@ -198,7 +198,7 @@ def _draw_key(page: Page, key: _Key, top: float) -> None:
 
 
 def _draw_scale(page: Page, span: tuple[float, float], top: float) -> None:
-    low, high = ends_of(span)
+    low, high = map(number, span)
     axes = page.axes(MARGIN + _LETTER * len(low) + 0.1, top + 0.07, 2.2, 0.14)
     axes.imshow(colours_on(SCALE, np.linspace(0, 1, 256))[None], aspect="auto", extent=(0, 1, 0, 1))
     axes.set_axis_off()

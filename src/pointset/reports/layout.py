@@ -17,7 +17,6 @@ from scipy.stats import rankdata
 
 from pointset.arrays import Flags, Floats, Integers
 from pointset.reports.palette import Colouring, coloured
-from pointset.text import number
 
 if TYPE_CHECKING:
     from pointset.points.graphs import Graph
@@ -60,11 +59,6 @@ MOST_NODES = 1000  # of a graph that is drawn; beyond it is a blot
 def too_many(nodes: int) -> str:
     """What is said instead of a drawing, on two lines."""
     return f"{nodes:,} nodes:\ntoo many to draw" if nodes else "no nodes"
-
-
-def ends_of(span: tuple[float, float]) -> tuple[str, str]:
-    """The numbers at both ends of a scale of colours, as they are written beside it."""
-    return number(span[0]), number(span[1])
 
 
 def positions_of(graph: Graph) -> Floats:

@@ -40,14 +40,9 @@ def curve_style(index: int) -> str:
 def learning_curve(
     curves: Sequence[Curve], description: str, *, score: str = "", lower_is_better: bool = True, with_zero: bool = False
 ) -> Chart:
-    """A line for each run over the epochs.
+    """A line for each run over the epochs; ``score`` is written above the axis.
 
-    Args:
-        curves: with different styles where they are to be distinguished.
-        description: for those who do not see it.
-        score: written above the axis.
-        lower_is_better: then the scale is logarithmic where the numbers span more than a factor of 20.
-        with_zero: whether the axis begins at 0.
+    Where lower is better, the scale is logarithmic if the numbers span more than a factor of 20.
     """
     epochs = np.concatenate([np.zeros(0), *(np.asarray(curve.epochs, dtype=np.float64) for curve in curves)])
     first, last = float(epochs.min(initial=np.inf)), float(epochs.max(initial=-np.inf))

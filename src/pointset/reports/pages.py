@@ -75,11 +75,7 @@ def write_comparison(runs: Sequence[str | Path], path: str | Path) -> Path:
 
 
 def check_page_extra() -> None:
-    """Refuse before any work is done where the templates could not be filled in.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
+    """Refuse before any work is done where the templates could not be filled in."""
     if find_spec("jinja2") is None:
         raise MissingExtraError(
             "a report needs jinja2, which is not installed. Install it with: pip install 'pointset[report]'"

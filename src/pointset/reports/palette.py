@@ -100,9 +100,7 @@ _OTHERS, _OTHER_ELEMENTS = "#c3cad2", "#f2b6cf"
 def coloured(values: Sequence[NDArray[Any]], names: Mapping[int, str] | None = None) -> Colouring:
     """Colours for the values (n,) of each graph: whole numbers are categories, real numbers lie on a scale.
 
-    Args:
-        values: of the nodes of each graph. NaN is as low as the lowest.
-        names: of categories; by default their numbers. Elements have their usual colours.
+    NaN is as low as the lowest. Categories are called by their ``names``; elements have their usual colours.
     """
     if all(np.issubdtype(one.dtype, np.integer) for one in values):
         return _by_category(values, names or {})
@@ -166,11 +164,6 @@ def _may_be_element(text: str) -> bool:
 def _candidates(element: str) -> Iterator[str]:
     if usual := _ELEMENTS.get(element):
         yield usual
-        yield from (_mixed(usual, 255, 0.45), _mixed(usual, 0, 0.4), _mixed(usual, 255, 0.7), _mixed(usual, 0, 0.65))
+        for white, share in ((1, 0.45), (0, 0.4), (1, 0.7), (0, 0.65)):  # lighter and darker ones
+            yield as_hex([part + share * (white - part) for part in rgb(usual)])
     yield from _RARE_ELEMENTS
-
-
-def _mixed(colour: str, other: int, share: float) -> str:
-    """With white (255) or black (0)."""
-    parts = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return "#" + "".join(f"{round(part + share * (other - part)):02x}" for part in parts)

@@ -28,12 +28,7 @@ _METADATA: dict[str, dict[str, str | None]] = {"png": {}, "svg": {"Date": None},
 
 
 def check_picture_file(path: str | Path) -> None:
-    """Refuse before anything is drawn what could not be written in the end.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        FileFormatError: the name ends in something else, or its folder does not exist.
-    """
+    """Refuse before anything is drawn what could not be written in the end."""
     target = Path(path)
     if target.suffix.lower() not in _FORMATS:
         raise FileFormatError(f"got {target.name!r}; expected a name that ends in {', '.join(_FORMATS)}")

@@ -203,7 +203,10 @@ def _smoothest_directions(points: PointSet, positions: Floats | None) -> Floats:
     are taken, so that the two panels resemble each other.
     """
     vectors, values = points.eigenvectors.numpy(), points.eigenvalues.numpy()
-    drawn = None if positions is None else _with_radius(positions)
+    drawn = None
+    if positions is not None:
+        centred = positions - positions.mean(0) if len(positions) else positions
+        drawn = np.column_stack([centred, (centred**2).sum(1)])  # with the distance from the middle
     columns: list[Floats] = [np.zeros((points.num_nodes, 0))]
     for value in sorted(set(values.tolist()), reverse=points.matrix != Laplacian.name):
         space = vectors[:, values == value] * np.sqrt(abs(value))  # (n, multiplicity)
@@ -213,11 +216,6 @@ def _smoothest_directions(points: PointSet, positions: Floats | None) -> Floats:
         if sum(column.shape[1] for column in columns) >= 3:
             break
     return np.concatenate(columns, axis=1)[:, :3]
-
-
-def _with_radius(positions: Floats) -> Floats:
-    centred = positions - positions.mean(0) if len(positions) else positions
-    return np.column_stack([centred, (centred**2).sum(1)])
 
 
 def _draw_graph(axes: Axes, scene: Scene) -> None:

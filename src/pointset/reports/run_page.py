@@ -17,7 +17,7 @@ from pointset.reports.verdict import Verdict, recipe_notes, verdict_on
 from pointset.runs.recipe import DatasetChoice, Recipe, Schedule
 from pointset.runs.records import RunRecord
 from pointset.runs.result import RunResult
-from pointset.text import byte_size, capitalised, counted, duration, listed, number
+from pointset.text import byte_size, capitalised, counted, duration, fixed, listed, number
 
 _NORMALISED = "normalised_mae"
 _LOSSES = {
@@ -312,25 +312,20 @@ def _choice(recipe: Recipe, result: RunResult | None, metric: str | None) -> str
 def _timings(run: RunRecord) -> list[tuple[str, str]]:
     """(name, value) of what is known."""
     result = run.result
-    epoch, speed = (_median(run, name) for name in ("seconds", "graphs_per_second"))
-    facts: list[tuple[str, str]] = []
-    if result is not None and result.seconds is not None:
-        facts.append(("time in all", duration(result.seconds)))
-    if epoch is not None:
-        facts.append(("time of an epoch, median", duration(epoch)))
-    if result is not None and result.graphs_per_second is not None:
-        speed = result.graphs_per_second
-    if speed is not None:
-        facts.append(("graphs a second, training", number(speed)))
+    speed = None if result is None else result.graphs_per_second
+    speed = _median(run, "graphs_per_second") if speed is None else speed
+    epoch = _median(run, "seconds")
+    facts = [("time of an epoch, median", duration(epoch)), ("graphs a second, training", number(speed))]
     if result is not None:
-        if result.peak_memory_bytes is not None:
-            facts.append(("most memory in use", byte_size(result.peak_memory_bytes)))
-        if result.parameters is not None:
-            facts.append(("parameters", f"{result.parameters:,}"))
-        if result.epochs is not None:
-            facts.append(("epochs", f"{result.epochs:,}"))
-        facts += [(f"graphs {_PARTS.get(part, part)}", f"{size:,}") for part, size in result.split_sizes.items()]
-    return facts
+        facts = [
+            ("time in all", duration(result.seconds)),
+            *facts,
+            ("most memory in use", byte_size(result.peak_memory_bytes)),
+            ("parameters", fixed(result.parameters, 0)),
+            ("epochs", fixed(result.epochs, 0)),
+            *((f"graphs {_PARTS.get(part, part)}", f"{size:,}") for part, size in result.split_sizes.items()),
+        ]
+    return [(name, value) for name, value in facts if value != "–"]
 
 
 def _median(run: RunRecord, column: str) -> float | None:

@@ -47,12 +47,7 @@ def finished(root: Element) -> str:
 
 
 def picture_of(strengths: Floats, colour: str) -> str:
-    """A ``data:`` address of a PNG with a pixel for each number in 0…1: the colour, the stronger the less see-through.
-
-    Args:
-        strengths: (rows, columns).
-        colour: ``#d9583b``.
-    """
+    """A ``data:`` address of a PNG with a pixel for each of (rows, columns) strengths 0…1 of a colour ``#d9583b``."""
     rows, columns = strengths.shape
     levels = np.rint(np.clip(np.nan_to_num(strengths), 0, 1) * (_STRENGTHS - 1)).astype(np.uint8)
     lines = np.concatenate([np.zeros((rows, 1), dtype=np.uint8), levels], axis=1)  # 0: the line is not filtered

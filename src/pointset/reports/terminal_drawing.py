@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pointset.arrays import Floats, Integers
-from pointset.reports.layout import (
-    MOST_NODES,
-    NO_LEGEND,
-    Legend,
-    Portrait,
-    colouring_of,
-    ends_of,
-    positions_of,
-    too_many,
-)
+from pointset.reports.layout import MOST_NODES, NO_LEGEND, Legend, Portrait, colouring_of, positions_of, too_many
 from pointset.reports.palette import SCALE, Colouring, as_hex
+from pointset.text import number
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -51,6 +43,8 @@ def drawn_side_by_side(portraits: Sequence[Portrait], width: int, legend: Legend
 
 def draw(portrait: Portrait, colours: Floats, columns: int, rows: int) -> list[Text]:
     """One graph as ``rows`` lines of ``columns`` cells; ``colours`` (n, 3) in 0…1."""
+    from rich.text import Text
+
     graph = portrait.graph
     letters = np.full((rows, columns), " ")
     styles = np.full((rows, columns), "", dtype=object)
@@ -67,13 +61,8 @@ def draw(portrait: Portrait, colours: Floats, columns: int, rows: int) -> list[T
     else:
         message = too_many(graph.num_nodes).replace("\n", " ")
         letters[rows // 2, : len(message)] = list(message)[:columns]
-    return [_line(*row) for row in zip(letters.tolist(), styles.tolist(), strict=True)]
-
-
-def _line(letters: list[str], styles: list[str]) -> Text:
-    from rich.text import Text
-
-    return Text.assemble(*zip(letters, styles, strict=True))
+    lines = zip(letters.tolist(), styles.tolist(), strict=True)
+    return [Text.assemble(*zip(*line, strict=True)) for line in lines]
 
 
 def _block(portrait: Portrait, colours: Floats, columns: int) -> list[Text]:
@@ -114,6 +103,6 @@ def _key(colouring: Colouring, legend: Legend) -> list[Text]:
         entries = [part for label, colour in colouring.legend for part in ((_NODE, as_hex(colour)), f" {label}  ")]
         return [Text.assemble(title, *entries)]
     if colouring.span is not None and colouring.span[0] < colouring.span[1]:
-        low, high = ends_of(colouring.span)
+        low, high = map(number, colouring.span)
         return [Text.assemble(title, f"{low} ", *((_NODE, colour) for colour in SCALE), f" {high}")]
     return []

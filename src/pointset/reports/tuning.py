@@ -9,17 +9,14 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pointset.metrics import metric_label
 from pointset.reports.charts import Axis, Cell, Chart, Figure, Table, Tile
 from pointset.reports.pages import check_page_extra, rendered, write_page
 from pointset.reports.palette import BLUE, HAIRLINE, QUIET
 from pointset.reports.pictures import check_picture_file, save_picture
-from pointset.text import clipped, counted, duration, number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+from pointset.text import clipped, counted, duration, fixed, number
 
 _STATES = ("complete", "pruned", "failed", "running", "waiting", "retried")
 _MOST_ROWS = 200
@@ -34,12 +31,7 @@ Content = Mapping[str, Any]  # of ``tuning.json``
 def write_tuning_report(content: Content, folder: str | Path) -> Path:
     """Write ``history.svg``, ``importance.svg`` and ``report.html``, which holds both, into a folder.
 
-    Args:
-        content: of ``tuning.json``.
-        folder: of the study.
-
-    Returns:
-        The path of the page.
+    Returns the path of the page. ``content`` is that of ``tuning.json``.
     """
     check_page_extra()
     history, importance, page = (Path(folder) / name for name in ("history.svg", "importance.svg", "report.html"))
@@ -50,23 +42,10 @@ def write_tuning_report(content: Content, folder: str | Path) -> Path:
     return page
 
 
-def draw_history(content: Content, path: str | Path) -> None:
-    """The score of every trial, and the best so far, as ``.png``, ``.svg`` or ``.pdf``."""
-    check_picture_file(path)
-    save_picture(compose_history(content), path)
-
-
-def draw_importance(content: Content, path: str | Path) -> None:
-    """How much each hyperparameter mattered, as ``.png``, ``.svg`` or ``.pdf``; with too few trials it says so."""
-    check_picture_file(path)
-    save_picture(compose_importance(content), path)
-
-
 def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any]:
     """The values of ``tuning.html.j2``; ``pictures`` are SVG files with what they show, which the page takes in."""
     name = metric_label(content["metric"])
-    by_number = {trial["number"]: trial for trial in content["trials"]}
-    best = [by_number[one] for one in content["best"]]
+    best = _best(content)
     return {
         "title": content["title"] or content["recipe"],
         "eyebrow": "pointset · hyperparameter search",
@@ -80,6 +59,11 @@ def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any
         "trials": _table(content, content["trials"][-_MOST_ROWS:], name, states=True),
         "ranges": _ranges(content),
     }
+
+
+def _best(content: Content) -> list[Content]:
+    by_number = {trial["number"]: trial for trial in content["trials"]}
+    return [by_number[one] for one in content["best"]]
 
 
 def _lead(content: Content, best: Sequence[Content], name: str) -> str:
@@ -120,8 +104,7 @@ def _chart(content: Content, key: str, name: str) -> Figure | None:
     chart = Chart(x, y, f"Validation {name} against {key} of {counted(len(points), 'trial')}")
     for state, style in (("pruned", "c7 large faint"), ("complete", "c0 large")):
         chart.dots([value for value, _ in found[state]], [score for _, score in found[state]], style)
-    if content["best"]:
-        best = next(trial for trial in content["trials"] if trial["number"] == content["best"][0])
+    for best in _best(content)[:1]:
         chart.ring(float(best["values"][key]), float(best["value"]))
     return chart.figure(key)
 
@@ -140,8 +123,8 @@ def _table(content: Content, trials: Sequence[Content], name: str, *, states: bo
     for one in trials:
         best = bool(content["best"]) and one["number"] == content["best"][0]
         row = [Cell(str(one["number"])), *([Cell(_state(one))] if states else [])]
-        row += [Cell(number(one["value"]), "good" if best else ""), Cell(_whole(one["best_epoch"]))]
-        row += [Cell(_whole(one["parameters"])), Cell(duration(one["seconds"]))]
+        row += [Cell(number(one["value"]), "good" if best else ""), Cell(fixed(one["best_epoch"], 0))]
+        row += [Cell(fixed(one["parameters"], 0)), Cell(duration(one["seconds"]))]
         rows.append([*row, *(Cell(number(one["values"].get(key), 3)) for key in keys)])
     more = len(content["trials"]) - _MOST_ROWS
     caption = f"The last {_MOST_ROWS}; trials.csv has all." if states and more > 0 else ""
@@ -160,10 +143,6 @@ def _state(trial: Content) -> str:
     return clipped(f"failed: {trial['error']}", _LONGEST_ERROR) if trial["error"] else str(trial["state"])
 
 
-def _whole(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
 def _ranges(content: Content) -> Table:
     rows = []
     for key, one in content["ranges"].items():
@@ -177,8 +156,9 @@ def _data_address(path: Path) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
-def compose_history(content: Content) -> Picture:
-    """The picture of :func:`draw_history`."""
+def draw_history(content: Content, path: str | Path) -> None:
+    """The score of every trial, and the best so far, as ``.png``, ``.svg`` or ``.pdf``."""
+    check_picture_file(path)
     from pointset.reports.canvas import HEAD, MARGIN, Page, draw_chart, draw_legend
 
     trials, name = content["trials"], metric_label(content["metric"])
@@ -187,7 +167,7 @@ def compose_history(content: Content) -> Picture:
     chart = _history_chart(content, name)
     draw_chart(page, chart, (_WIDE - MARGIN - _PICTURE[0], HEAD + 0.35, *_PICTURE))
     draw_legend(page, chart, MARGIN, page.high - MARGIN - 0.2, in_a_row=True)
-    return page.figure
+    save_picture(page.figure, path)
 
 
 def _history_chart(content: Content, name: str) -> Chart:
@@ -221,14 +201,15 @@ def _history_chart(content: Content, name: str) -> Chart:
 def _history_subtitle(content: Content, name: str) -> str:
     direction = "higher is better" if content["higher_is_better"] else "lower is better"
     shown = f"Best validation {name} of each trial; {direction}."
-    if not content["best"]:
+    best = _best(content)
+    if not best:
         return f"{shown} No trial came to its end."
-    best = next(trial for trial in content["trials"] if trial["number"] == content["best"][0])
-    return f"{shown} Trial {best['number']} is the best: {number(best['value'])}"
+    return f"{shown} Trial {best[0]['number']} is the best: {number(best[0]['value'])}"
 
 
-def compose_importance(content: Content) -> Picture:
-    """The picture of :func:`draw_importance`."""
+def draw_importance(content: Content, path: str | Path) -> None:
+    """How much each hyperparameter mattered, as ``.png``, ``.svg`` or ``.pdf``; with too few trials it says so."""
+    check_picture_file(path)
     from pointset.reports.canvas import HEAD, MARGIN, TEXT, Page, draw_bar, width_of
 
     shares: Mapping[str, float] = content["importance"] or {}
@@ -246,4 +227,4 @@ def compose_importance(content: Content) -> Picture:
         draw_bar(page, left, middle, _ROW, track, HAIRLINE, zorder=-2)
         draw_bar(page, left, middle, _ROW, track * share / max([*shares.values(), 1e-9]), BLUE)
         page.write(left + track + 0.12, middle, f"{share:.0%}", weight="bold", va="center_baseline")
-    return page.figure
+    save_picture(page.figure, path)

@@ -25,7 +25,6 @@ from pointset.files import finite
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
 from pointset.points.matrices import matrix_named
-from pointset.prediction.engine import Engine
 from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, InputRow, Source
 from pointset.prediction.tables import PredictionOptions, TablePrediction
@@ -222,9 +221,9 @@ def _drawn(
     read, engine = predictor.molecule_reader() if source.has_smiles else None, predictor.engine(1)
     for row in rows:
         try:
-            if row.problem is not None:
-                raise SpecError(row.problem)
-            graph = _prepared(engine, row.item if read is None else read_chunk(read, [row.item])[0])
+            item = read_chunk(read, [row.item])[0] if read is not None and isinstance(row.item, str) else row.item
+            arrays = read_graph(engine.prepare(item))
+            matrix_named(engine.needs.matrix).check(arrays)  # now, so that one with self-loops does not stop all others
         except MissingExtraError:
             raise
         except PointsetError as error:
@@ -232,7 +231,7 @@ def _drawn(
             continue
         drawn.names.append(row.place)
         drawn.smiles.append(_smiles(source, row))
-        drawn.graphs.append(graph)
+        drawn.graphs.append(arrays[0])
     if not drawn.graphs:
         why = next((f"{name}: {reason}" for name, reason in drawn.left_out.items()), f"it has no {source.unit}s")
         raise SpecError(f"none of {data} can be checked; expected at least one {source.unit} to be readable\n{why}")
@@ -250,13 +249,6 @@ def _sample(rows: Iterable[InputRow], limit: int, seed: int) -> tuple[list[Input
         elif (place := generator.randrange(count)) < limit:
             chosen[place] = count, row
     return [row for _, row in sorted(chosen, key=itemgetter(0))], count
-
-
-def _prepared(engine: Engine, item: Any) -> Graph:
-    """The graph with the features that the model takes, its edges in order."""
-    arrays = read_graph(engine.prepare(item))
-    matrix_named(engine.needs.matrix).check(arrays)  # now, so that one graph with self-loops does not stop all others
-    return arrays[0]
 
 
 def _smiles(source: Source, row: InputRow) -> str | None:

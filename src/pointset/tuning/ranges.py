@@ -107,9 +107,6 @@ def read_range(text: str) -> tuple[str, Range]:
     """``"model.dim=16:64"``, ``"optimizer.lr=1e-4:3e-3:log"``, ``"model.layers=2:8:2"`` as a key and its range.
 
     By default the scale (logarithmic or not) is that of the paper's range of the key.
-
-    Raises:
-        SpecError: it is not a range, or the key cannot be searched.
     """
     key, equals, ends = (part.strip() for part in text.partition("="))
     if not equals or not key:
@@ -174,13 +171,8 @@ class Space:
 def search_space(recipe: Recipe, ranges: Mapping[str, Range | str] | None = None, fixed: Collection[str] = ()) -> Space:
     """The paper's ranges with ``ranges`` instead or besides, without the keys in ``fixed``, within the epochs.
 
-    Args:
-        recipe: its own values hold for all that is not searched.
-        ranges: by key; text is as on the command line, ``"16:64"`` or ``"1e-4:3e-3:log"``.
-        fixed: keys that keep the recipe's own value.
-
-    Raises:
-        SpecError: a key cannot be searched, is both fixed and searched, or nothing is left to search.
+    Ranges may be text as on the command line, ``"16:64"`` or ``"1e-4:3e-3:log"``; what is not searched keeps the
+    recipe's own value. Raises SpecError where a key cannot be searched, is both fixed and searched, or none is left.
     """
     check_ready(recipe)
     given = {key: _given(key, one) for key, one in (ranges or {}).items()}

@@ -76,17 +76,9 @@ def experiments_allowed() -> Iterator[None]:
 
 
 def open_storage(url: str | None, folder: Path, *, heartbeat: int = _HEARTBEAT_SECONDS) -> RDBStorage:
-    """The database; trials whose process has missed three heartbeats are queued again.
+    """The database; without a URL the file ``study.db`` in the study's folder.
 
-    Args:
-        url: of the database; None is the file ``study.db`` in the folder.
-        folder: of the study.
-        heartbeat: seconds.
-
-    Raises:
-        SpecError: it is not the URL of a database.
-        MissingExtraError: the database's driver is not installed.
-        PointsetError: the database cannot be reached or read.
+    Trials whose process has missed three heartbeats, ``heartbeat`` seconds apart, are queued again.
     """
     address = _address(url, folder)
     connect = {"connect_args": {"timeout": _BUSY_SECONDS}} if address.get_backend_name() == "sqlite" else {}
@@ -151,12 +143,7 @@ def _address(url: str | None, folder: Path) -> URL:
 
 
 def open_study(storage: RDBStorage, name: str, space: Space, *, metric: str, seed: int, pruning: bool) -> Study:
-    """The study of this name; the first trial of a new one has the recipe's own values.
-
-    Raises:
-        SpecError: there is one of this name about something else; the message says what differs.
-        PointsetError: another process began to create it and never finished.
-    """
+    """The study of this name; the first trial of a new one has the recipe's own values."""
     about = {**space.as_dict(), "metric": metric}
     settings: dict[str, Any] = {"sampler": TrialSeededSampler(seed), "pruner": _pruner(space, pruning)}
     direction = StudyDirection.MAXIMIZE if metric_named(metric).higher_is_better else StudyDirection.MINIMIZE
@@ -185,8 +172,7 @@ def _pruner(space: Space, pruning: bool) -> BasePruner:
 
 
 def _check_same(study: Study, about: dict[str, Any]) -> None:
-    before = _about(study)
-    known, now = flattened(before), flattened(about)
+    known, now = flattened(_about(study)), flattened(about)
     differ = [key for key in {**known, **now} if known.get(key) != now.get(key)]
     if differ:
         lines = [f"  {key.removeprefix('recipe.')}: {known.get(key)!r} → {now.get(key)!r}" for key in differ[:_SHOWN]]
@@ -198,8 +184,8 @@ def _check_same(study: Study, about: dict[str, Any]) -> None:
 
 
 def _about(study: Study) -> dict[str, Any]:
-    waited = time.monotonic()
-    while time.monotonic() - waited < _PATIENCE_SECONDS:
+    began = time.monotonic()
+    while time.monotonic() - began < _PATIENCE_SECONDS:
         about = study.user_attrs.get(_ABOUT)
         if isinstance(about, dict):
             return about
