@@ -66,8 +66,8 @@ def read_spec(value: Any, name: str) -> Spec:
     raise SpecError(f"got {name}={value!r}; expected Categories(…), Reals(width) or None")
 
 
-def check_whole_numbers(**settings: Any) -> None:
-    """Refuse a setting that is not a whole number of at least 1."""
+def check_whole_numbers(least: int = 1, /, **settings: Any) -> None:
+    """Refuse a setting that is not a whole number of at least ``least``."""
     for name, value in settings.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SpecError(f"got {name}={value!r}; expected a whole number, at least 1")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise SpecError(f"got {name}={value!r}; expected a whole number, at least {least}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pointset.datasets.card import Card, Task
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule
-from pointset.errors import FileFormatError, PointsetError, SpecError
+from pointset.errors import FileFormatError, PointsetError
 from pointset.prediction.journal import Progress, ResumableOutput
 from pointset.prediction.sources import (
     DatasetSource,
@@ -33,6 +33,7 @@ from pointset.prediction.sources import (
     workers_for,
 )
 from pointset.progress import Advance
+from pointset.specs import check_whole_numbers
 
 if TYPE_CHECKING:
     from pointset.prediction.engine import ModelOutput, Outcome
@@ -154,8 +155,7 @@ def _open_source(options: PredictionOptions, needs: Needs, show: bool | None) ->
 
 def _worker_count(source: Source, read: ReadMolecule | None, wanted: int | None) -> int:
     if wanted is not None:
-        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
-            raise SpecError(f"got workers={wanted!r}; expected a whole number, 0 for none")
+        check_whole_numbers(0, workers=wanted)
         return wanted
     if not isinstance(source, TableSource):
         return 0

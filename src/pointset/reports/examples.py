@@ -215,13 +215,22 @@ def _draw_graph(
     places = _on_page(place_nodes(_adjacency(graph)) if positions is None else positions)
     radius = _radius(places)
     _draw_edges(root, graph, places, radius)
-    for node, place in enumerate(places.tolist()):
+    for node, (x, y) in enumerate(places.tolist()):
         strength = None if strengths is None else float(strengths[node])
-        _draw_node(root, place, radius, colours[node], strength, ringed == node)
+        if strength is None:
+            add(root, "circle", cx=x, cy=y, r=radius, fill=colours[node], class_="node")
+        else:
+            add(root, "circle", cx=x, cy=y, r=radius, class_="node-back")
+            add(root, "circle", cx=x, cy=y, r=radius, fill=colours[node], fill_opacity=f"{strength:.2f}")
+        if ringed == node:
+            add(root, "circle", cx=x, cy=y, r=radius + 3.5, class_="node-ring")
         if graph.labels is not None and radius >= _LABELLED:
             on_page = strength is not None and strength < 0.6  # hardly coloured
             style = "on-page" if on_page else "on-dark" if is_dark(colours[node]) else "on-light"
-            _write_label(root, place, radius, graph.labels[node], style)
+            text = graph.labels[node].partition(" ")[0][:_LONGEST_LABEL]
+            size = short(radius * {1: 1.1, 2: 0.95}.get(len(text), 0.75))
+            place = {"x": x, "y": y + radius * 0.38, "text_anchor": "middle", "font_size": size}
+            add(root, "text", text, class_=f"element {style}", **place)
     return finished(root)
 
 
@@ -235,26 +244,6 @@ def _draw_edges(root: Element, graph: ExampleGraph, places: Floats, radius: floa
     add(root, "path", d=lines, class_="edges", stroke_width=float(np.clip(radius / 4, 0.7, 1.8)))
     for node in sorted({a for a, b in graph.edges if a == b}):
         add(root, "circle", cx=places[node, 0], cy=places[node, 1], r=radius * 1.7, class_="loop")
-
-
-def _draw_node(
-    root: Element, place: list[float], radius: float, colour: str, strength: float | None, ring: bool
-) -> None:
-    x, y = place
-    if strength is None:
-        add(root, "circle", cx=x, cy=y, r=radius, fill=colour, class_="node")
-    else:
-        add(root, "circle", cx=x, cy=y, r=radius, class_="node-back")
-        add(root, "circle", cx=x, cy=y, r=radius, fill=colour, fill_opacity=f"{strength:.2f}")
-    if ring:
-        add(root, "circle", cx=x, cy=y, r=radius + 3.5, class_="node-ring")
-
-
-def _write_label(root: Element, place: list[float], radius: float, label: str, style: str) -> None:
-    text = label.partition(" ")[0][:_LONGEST_LABEL]
-    size = short(radius * (1.1 if len(text) == 1 else 0.95 if len(text) == 2 else 0.75))
-    x, y = place
-    add(root, "text", text, x=x, y=y + radius * 0.38, text_anchor="middle", font_size=size, class_=f"element {style}")
 
 
 def _adjacency(graph: ExampleGraph) -> Floats:

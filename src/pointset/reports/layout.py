@@ -95,7 +95,7 @@ def place_nodes(adjacency: Floats) -> Floats:
     parts = components(adjacency)
     n = len(adjacency)
     starts = _STARTS if n <= 20 else 20 * _STARTS // n if n <= _SMALL else 0
-    boxes = [_upright(_least_stress(_hops(adjacency[np.ix_(nodes, nodes)]), starts)) for nodes in parts]
+    boxes = [_upright(_least_stress(adjacency[np.ix_(nodes, nodes)], starts)) for nodes in parts]
     positions = np.zeros((len(adjacency), 2))
     for nodes, box, corner in zip(parts, boxes, _pack([box.max(0) for box in boxes]), strict=True):
         positions[nodes] = box + corner
@@ -136,15 +136,12 @@ def _fiedler_vector(adjacency: Floats, along: Floats) -> Floats:
     return np.asarray(vector, dtype=np.float64)
 
 
-def _hops(adjacency: Floats) -> Floats:
-    return np.asarray(scipy.sparse.csgraph.shortest_path(adjacency != 0, directed=False, unweighted=True))
-
-
-def _least_stress(hops: Floats, random_starts: int) -> Floats:
+def _least_stress(adjacency: Floats, random_starts: int) -> Floats:
     """Positions (n, 2) that minimise Σ (‖x_i − x_j‖ − d_ij)² / d_ij² (Gansner, Koren, North 2004), by SMACOF."""
-    n = len(hops)
+    n = len(adjacency)
     if n < 3:
         return np.stack([np.arange(n, dtype=np.float64), np.zeros(n)], axis=1)
+    hops = np.asarray(scipy.sparse.csgraph.shortest_path(adjacency != 0, directed=False, unweighted=True))
     radius = float(hops.max()) / _BEND
     wanted = 2 * radius * np.sin(hops / (2 * radius))  # the chord of an arc as long as the path
     weights = 1 / (wanted + np.eye(n)) ** 2 - np.eye(n)

@@ -54,7 +54,13 @@ def run_page(run: RunRecord) -> dict[str, Any]:
         "functions": function_figure(examples.functions) if examples.functions is not None else None,
         "attention": attention_figures(examples.attention) if examples.attention is not None else None,
         "finished": result is not None,
-        "recipe": _recipe_sentences(run),
+        "recipe": [
+            ("Data", _data(run.recipe.dataset, result)),
+            ("Model", _model(run.recipe, result)),
+            ("Optimiser", _optimiser(run.recipe, result)),
+            ("Schedule", _schedule(run.recipe.schedule, run.recipe.trainer.epochs)),
+            ("Choice", _choice(run.recipe, result, run.metric)),
+        ],
         "recipe_text": run.recipe_text,
         "timings": _timings(run),
         "environment": _environment(run),
@@ -218,18 +224,6 @@ def _target_caption(result: RunResult, metric: str, counting: bool) -> str:
 
 
 # --- the recipe in sentences
-
-
-def _recipe_sentences(run: RunRecord) -> list[tuple[str, str]]:
-    """(heading, sentences) for data, model, loss, optimiser, schedule and the choice of the best epoch."""
-    recipe, result = run.recipe, run.result
-    return [
-        ("Data", _data(recipe.dataset, result)),
-        ("Model", _model(recipe, result)),
-        ("Optimiser", _optimiser(recipe, result)),
-        ("Schedule", _schedule(recipe.schedule, recipe.trainer.epochs)),
-        ("Choice", _choice(recipe, result, run.metric)),
-    ]
 
 
 def _data(dataset: DatasetChoice, result: RunResult | None) -> str:

@@ -6,18 +6,14 @@ Edges are dots of braille letters, two by four in each cell, which are about squ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.text import Text
 
 from pointset.arrays import Floats, Integers
 from pointset.reports.layout import MOST_NODES, NO_LEGEND, Legend, Portrait, colouring_of, positions_of, too_many
 from pointset.reports.palette import SCALE, Colouring, as_hex
 from pointset.text import number
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
 
 _BLANK = 0x2800  # the braille letter without dots
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # row and column in the cell → its bit
@@ -29,8 +25,6 @@ _NODE, _EDGE_STYLE = "●", "dim"
 
 def drawn_side_by_side(portraits: Sequence[Portrait], width: int, legend: Legend = NO_LEGEND) -> list[Text]:
     """Lines of text: as many of the graphs as fit into ``width`` cells, each under its title, and what colours mean."""
-    from rich.text import Text
-
     shown = portraits[: min(_MOST_SIDE_BY_SIDE, max(1, (width + _GAP) // (_NARROWEST + _GAP)))]
     if not shown:
         return []
@@ -43,8 +37,6 @@ def drawn_side_by_side(portraits: Sequence[Portrait], width: int, legend: Legend
 
 def draw(portrait: Portrait, colours: Floats, columns: int, rows: int) -> list[Text]:
     """One graph as ``rows`` lines of ``columns`` cells; ``colours`` (n, 3) in 0…1."""
-    from rich.text import Text
-
     graph = portrait.graph
     letters = np.full((rows, columns), " ")
     styles = np.full((rows, columns), "", dtype=object)
@@ -67,8 +59,6 @@ def draw(portrait: Portrait, colours: Floats, columns: int, rows: int) -> list[T
 
 def _block(portrait: Portrait, colours: Floats, columns: int) -> list[Text]:
     """Title, caption and drawing, each line ``columns`` cells wide."""
-    from rich.text import Text
-
     title, caption = Text(portrait.title, style="bold"), Text(portrait.caption, style="dim")
     for line in (title, caption):
         line.truncate(columns, overflow="ellipsis", pad=True)
@@ -96,8 +86,6 @@ def _edge_bits(dots: Integers, edges: Integers, columns: int, rows: int) -> Inte
 
 
 def _key(colouring: Colouring, legend: Legend) -> list[Text]:
-    from rich.text import Text
-
     title = (f"{legend.nodes}  " if legend.nodes else "", "dim")
     if colouring.legend:
         entries = [part for label, colour in colouring.legend for part in ((_NODE, as_hex(colour)), f" {label}  ")]

@@ -163,7 +163,12 @@ def draw_history(content: Content, path: str | Path) -> None:
 
     trials, name = content["trials"], metric_label(content["metric"])
     page = Page(_WIDE, HEAD + 0.35 + _PICTURE[1] + 1.0 + MARGIN)
-    page.head(f"{content['recipe']}: {counted(len(trials), 'trial')}", _history_subtitle(content, name))
+    below = f"Best validation {name} of each trial; {'higher' if content['higher_is_better'] else 'lower'} is better."
+    best = [f"Trial {one['number']} is the best: {number(one['value'])}" for one in _best(content)[:1]]
+    page.head(
+        f"{content['recipe']}: {counted(len(trials), 'trial')}",
+        f"{below} {best[0] if best else 'No trial came to its end.'}",
+    )
     chart = _history_chart(content, name)
     draw_chart(page, chart, (_WIDE - MARGIN - _PICTURE[0], HEAD + 0.35, *_PICTURE))
     draw_legend(page, chart, MARGIN, page.high - MARGIN - 0.2, in_a_row=True)
@@ -196,15 +201,6 @@ def _history_chart(content: Content, name: str) -> Chart:
     if steps:
         chart.ring(steps[-1][0], best)
     return chart
-
-
-def _history_subtitle(content: Content, name: str) -> str:
-    direction = "higher is better" if content["higher_is_better"] else "lower is better"
-    shown = f"Best validation {name} of each trial; {direction}."
-    best = _best(content)
-    if not best:
-        return f"{shown} No trial came to its end."
-    return f"{shown} Trial {best[0]['number']} is the best: {number(best[0]['value'])}"
 
 
 def draw_importance(content: Content, path: str | Path) -> None:

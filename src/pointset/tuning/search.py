@@ -69,8 +69,7 @@ def tune(
     """
     check_tune_extra()
     check_whole_numbers(trials=trials)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise SpecError(f"got seed={seed!r}; expected a whole number, at least 0")
+    check_whole_numbers(0, seed=seed)
     if timeout is not None and not timeout > 0:
         raise SpecError(f"got timeout={timeout!r}; expected minutes, above 0")
     space = search_space(recipe if isinstance(recipe, Recipe) else read_recipe(recipe), ranges, fixed)
