@@ -59,8 +59,7 @@ class Engine:
     def outcomes(self, items: Sequence[Any], output: ModelOutput) -> list[Outcome]:
         """An outcome for each item: a graph of any accepted kind, a point set, a molecule, or an error as it is.
 
-        Raises:
-            MissingExtraError: a package is missing that all items need.
+        Raises MissingExtraError where a package is missing that all items need.
         """
         prepared = [or_error(self.prepare, item) for item in items]
         outcomes: list[Any] = list(prepared)

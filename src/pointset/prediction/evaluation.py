@@ -51,8 +51,8 @@ def evaluate(
     if not folder.is_finished or not folder.has_run:
         hint = "resume it with `pointset train --resume`" if folder.has_run else "train one with `pointset train`"
         raise MissingDataError(f"there is no finished run in {folder.path}; {hint}")
-    if part not in (*PARTS, _ALL_PARTS):
-        known = [*PARTS, _ALL_PARTS]
+    known = [*PARTS, _ALL_PARTS]
+    if part not in known:
         raise SpecError(f"got part {part!r}; expected one of {', '.join(known)}{did_you_mean(str(part), known)}")
     recipe = read_recipe(folder.recipe)
     if file is not None:

@@ -184,9 +184,7 @@ class Predictor:
     def molecule_reader(self) -> ReadMolecule:
         """How this model's SMILES are read: with OGB's features, or by the function of its kind of molecules.
 
-        Raises:
-            SpecError: the model was not trained on molecules, or needs positions that SMILES do not have.
-            MissingExtraError: RDKit is not installed.
+        Raises SpecError where the model was not trained on molecules, or needs positions that SMILES do not have.
         """
         if self.card.molecules is None:
             raise SpecError(

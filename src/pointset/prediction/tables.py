@@ -72,6 +72,7 @@ class TablePrediction:
     def __init__(self, predictor: Predictor, options: PredictionOptions, *, show: bool | None = None):
         self._engine = predictor.engine(options.batch_size)
         self.source = _open_source(options, self._engine.needs, show)
+        self.unit = self.source.unit  # what is counted: "row" or "graph"
         self._read = predictor.molecule_reader() if self.source.has_smiles else None
         self._output = predictor.representations(options.level) if options.embed else predictor.predictions()
         self._columns = OutputColumns.of(self._output, None if options.embed else predictor.card, self.source)
@@ -82,11 +83,6 @@ class TablePrediction:
             "question": "representations" if options.embed else "predictions",
             "batch size": options.batch_size,
         }
-
-    @property
-    def unit(self) -> str:
-        """What is counted: ``"row"`` or ``"graph"``."""
-        return self.source.unit
 
     @property
     def renamed(self) -> list[str]:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from pointset.arrays import Floats, Integers
 from pointset.reports.charts import Axis, Chart, Figure
-from pointset.reports.layout import adjacency_of, place_nodes, smooth_values, too_many
+from pointset.reports.layout import adjacency_of, node_gap, place_nodes, smooth_values, too_many
 from pointset.reports.palette import BLUE, RED, as_hex, coloured, is_dark
 from pointset.reports.svg import Element, add, drawing, finished, picture_of, short
 from pointset.runs.records import Attention, EigenvalueFunctions, ExampleGraph, TargetValue, WorstGraph
@@ -213,7 +212,7 @@ def _draw_graph(
         add(root, "text", message, x=_WIDTH / 2, y=_HEIGHT / 2, text_anchor="middle", class_="label")
         return finished(root)
     places = _on_page(place_nodes(_adjacency(graph)) if positions is None else positions)
-    radius = _radius(places)
+    radius = float(np.clip(0.38 * node_gap(places), _SMALLEST, _LARGEST))
     _draw_edges(root, graph, places, radius)
     for node, (x, y) in enumerate(places.tolist()):
         strength = None if strengths is None else float(strengths[node])
@@ -256,10 +255,3 @@ def _on_page(positions: Floats) -> Floats:
     room = np.array([_WIDTH, _HEIGHT]) - 2 * _MARGIN
     scale = float(min((room / np.maximum(high - low, 1e-9)).min(), _LONGEST_EDGE))
     return np.asarray((positions - (low + high) / 2) * (scale, -scale) + (_WIDTH / 2, _HEIGHT / 2))
-
-
-def _radius(places: Floats) -> float:
-    if len(places) < 2:
-        return _LARGEST
-    nearest, _ = KDTree(places).query(places, k=[2])  # the first is the node itself
-    return float(np.clip(0.38 * np.quantile(nearest, 0.2), _SMALLEST, _LARGEST))

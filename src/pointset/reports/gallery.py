@@ -10,11 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from scipy.spatial import KDTree
 
 from pointset.arrays import Floats
 from pointset.reports.canvas import DPI, MANY_LINES, MARGIN, Page, width_of
-from pointset.reports.layout import MOST_NODES, Legend, Portrait, colouring_of, positions_of, too_many
+from pointset.reports.layout import MOST_NODES, Legend, Portrait, colouring_of, node_gap, positions_of, too_many
 from pointset.reports.palette import FAINT, PAPER, QUIET, SCALE, Colouring, as_hex, colours_on
 from pointset.text import clipped, number
 
@@ -130,11 +129,8 @@ def draw_loops(axes: Axes, positions: Floats, area: float) -> None:
 
 def marker_area(positions: Floats) -> float:
     """As large as neighbours leave room for, with positions in points."""
-    if len(positions) < 2:
-        return _LARGEST
-    nearest, _ = KDTree(positions).query(positions, k=[2])  # the first is the node itself
     share = 0.85 if len(positions) <= LABELLED else 0.65  # numbers need space, many nodes should let edges be seen
-    return float(np.clip((share * np.quantile(nearest, 0.2)) ** 2, _SMALLEST, _LARGEST))
+    return float(np.clip((share * node_gap(positions)) ** 2, _SMALLEST, _LARGEST))
 
 
 _LINE = 0.27  # inches, from one line of entries to the next

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse.csgraph
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
@@ -72,6 +73,14 @@ def adjacency_of(num_nodes: int, edges: Integers) -> Floats:
     first, second = edges[:, edges[0] != edges[1]]
     adjacency[first, second] = adjacency[second, first] = 1.0
     return adjacency
+
+
+def node_gap(positions: Floats) -> float:
+    """How far apart neighbours on the page are: a fifth of the nodes have less space. Infinity for a single node."""
+    if len(positions) < 2:
+        return np.inf
+    nearest, _ = KDTree(positions).query(positions, k=[2])  # the first is the node itself
+    return float(np.quantile(nearest, 0.2))
 
 
 def colouring_of(portraits: Sequence[Portrait], names: Mapping[int, str] | None) -> Colouring:

@@ -69,8 +69,7 @@ def learning_curves(run: RunRecord) -> list[Figure]:
     """Training loss, validation score and learning rate; none before the first epoch has ended."""
     if not len(run.epochs.get("epoch", ())):
         return []
-    found = [_loss(run.epochs), _validation(run), _learning_rate(run.epochs)]
-    return [figure for figure in found if figure is not None]
+    return list(filter(None, (_loss(run.epochs), _validation(run), _learning_rate(run.epochs))))
 
 
 def best_epoch(run: RunRecord) -> int | None:

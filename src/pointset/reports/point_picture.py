@@ -66,7 +66,10 @@ def compose_points(points: PointSet, title: str | None) -> Figure:
     heading = " ".join((title or f"A graph of {counted(n, 'node')} as {counted(n, 'point')}").split())
     size = 27 * min(1.0, _LONGEST_TITLE / max(len(heading), 1))
     figure.text(_COLUMNS[0], 0.935, heading, fontsize=size, weight="bold", color=INK, parse_math=False)
-    figure.text(_COLUMNS[0], 0.898, _decomposition(points), fontsize=15, color=QUIET)
+    rank = f"= U Λ Uᵀ,   rank {points.rank:,}"
+    if points.truncation is not None:
+        rank = f"≈ U Λ Uᵀ,   {counted(points.rank, 'eigenpair')} kept"
+    figure.text(_COLUMNS[0], 0.898, f"{_MATRICES[points.matrix]} {rank}", fontsize=15, color=QUIET)
     _write(figure, _COLUMNS[0], 0.838, "The graph", _about_graph(scene))
     _write(figure, _COLUMNS[1], 0.838, "Its points", _about_points(scene))
     _write(figure, _COLUMNS[2], 0.838, "Their inner products", _about_products(points))
@@ -85,12 +88,6 @@ def _write(figure: Figure, left: float, top: float, heading: str, text: str) -> 
     """Mathematics stands between dollar signs."""
     figure.text(left, top, heading, fontsize=19, weight="bold", color=INK)
     figure.text(left, top - 0.012, text, fontsize=13, color=QUIET, va="top", linespacing=1.4)
-
-
-def _decomposition(points: PointSet) -> str:
-    if points.truncation is None:
-        return f"{_MATRICES[points.matrix]} = U Λ Uᵀ,   rank {points.rank:,}"
-    return f"{_MATRICES[points.matrix]} ≈ U Λ Uᵀ,   {counted(points.rank, 'eigenpair')} kept"
 
 
 def _about_graph(scene: Scene) -> str:

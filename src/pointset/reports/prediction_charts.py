@@ -27,18 +27,13 @@ _LETTER = 6.2  # units: about the width of one
 
 
 class PredictionSection(NamedTuple):
-    """``figures`` side by side, ``wide`` ones below each other."""
+    """``figures`` side by side, whose legend is that of the first; ``wide`` ones below each other."""
 
     heading: str
     intro: str
     figures: Sequence[Figure] = ()
     wide: Sequence[Figure] = ()
     table: Table | None = None
-
-    @property
-    def legend(self) -> Sequence[tuple[str, str]]:
-        """Of all figures together: (label, style)."""
-        return self.figures[0].legend if self.figures else ()
 
 
 def prediction_section(run: RunRecord) -> PredictionSection | None:

@@ -53,7 +53,10 @@ def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any
         "tiles": _tiles(content, best, name),
         "verdict": None,
         "test_scored": "",
-        "pictures": [(_data_address(path), label) for path, label in pictures.items()],
+        "pictures": [
+            (f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}", label)
+            for path, label in pictures.items()
+        ],
         "charts": [chart for key in content["ranges"] if (chart := _chart(content, key, name)) is not None],
         "best": _table(content, best, name),
         "trials": _table(content, content["trials"][-_MOST_ROWS:], name, states=True),
@@ -150,10 +153,6 @@ def _ranges(content: Content) -> Table:
         scale = "logarithmic" if one["log"] else linear
         rows.append([Cell(key), Cell(number(one["low"])), Cell(number(one["high"])), Cell(scale)])
     return Table(["key", "from", "to", "scale"], rows)
-
-
-def _data_address(path: Path) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def draw_history(content: Content, path: str | Path) -> None:

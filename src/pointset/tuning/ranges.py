@@ -175,9 +175,11 @@ def search_space(recipe: Recipe, ranges: Mapping[str, Range | str] | None = None
     recipe's own value. Raises SpecError where a key cannot be searched, is both fixed and searched, or none is left.
     """
     check_ready(recipe)
-    given = {key: _given(key, one) for key, one in (ranges or {}).items()}
-    for key in fixed:
-        if key in given:
+    given = {}
+    for key, one in (ranges or {}).items():
+        check_searchable(key)
+        given[key] = read_range(f"{key}={one}")[1] if isinstance(one, str) else one
+        if key in fixed:
             raise SpecError(f"{key} is both fixed and given a range; expected one of the two")
     found = {key: one for key, one in {**PAPER_RANGES, **given}.items() if key not in fixed}
     notes: list[str] = []
@@ -200,13 +202,6 @@ def search_space(recipe: Recipe, ranges: Mapping[str, Range | str] | None = None
 def value_at(recipe: Recipe, key: str) -> Any:
     """The recipe's value of a dotted key."""
     return flattened(recipe.as_dict())[key]
-
-
-def _given(key: str, one: Range | str) -> Range:
-    if isinstance(one, str):
-        return read_range(f"{key}={one}")[1]
-    check_searchable(key)
-    return one
 
 
 def _fitting(found: Mapping[str, Range], recipe: Recipe, notes: list[str]) -> dict[str, Range]:
