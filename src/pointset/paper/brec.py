@@ -109,15 +109,10 @@ def run_pairs(
     Args:
         name: one of :func:`model_names`.
         pairs: of graphs.
-        folder: where outcomes go, into ``NAME.jsonl``.
+        folder: where outcomes go, into ``NAME.jsonl``; those of other settings are refused.
         settings: of the training.
         workers: processes of one thread each; by default as many as there are cores.
         show: a progress bar; by default on a terminal.
-
-    Raises:
-        SpecError: no such model, or ``folder`` holds outcomes of other settings.
-        FileFormatError: the outcomes in ``folder`` are damaged.
-        MemoryForecastError: a process was ended from outside, most likely for its memory.
     """
     check_names([name])
     settings = settings or Settings()

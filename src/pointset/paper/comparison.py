@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -46,15 +46,8 @@ def matched(recipe: Recipe, model: str, parameters: int, card: Card, *, toleranc
     the paper's result is left out, as it is not this model's. A baseline gets no noise on coordinates, as it has none,
     and the features of edges as features, not as the weights of a matrix that it does not decompose.
 
-    Args:
-        recipe: whose data and loop to use.
-        model: a name of :func:`pointset.registry.preset_names`.
-        parameters: how many it should have.
-        card: of the recipe's data.
-        tolerance: how far from it the nearest width may be, as a share of ``parameters``.
-
-    Raises:
-        SpecError: there is no such model, or no width is near enough; the message names the nearest.
+    ``card`` is that of the recipe's data. Where no width is within ``tolerance``, a share of ``parameters``, a
+    SpecError names the nearest.
     """
     preset_named(model)
     parameters = whole_number(parameters, "parameters", 1)
@@ -345,23 +338,33 @@ def run_comparison(
 ) -> Comparison:
     """Train what was planned; ``tell`` gets a line before each run. See :func:`compare`."""
     folder = Path(run_dir)
-    runs = {one.model: _runs_of(one, seeds) for one in plan.models}
+    runs = {
+        one.model: [(f"{one.model}/{part.name}", part.recipe) for part in repeats_of(one.recipe, seeds, None)]
+        for one in plan.models
+        if one.recipe is not None
+    }
     _check_folder(folder, [run for several in runs.values() for run in several], resume)
-    done: dict[str, list[Training]] = {one.model: [] for one in plan.models}
-    failures = {one.model: one.failure for one in plan.models}
-    for one in plan.models:
-        for name, recipe in runs[one.model]:
+    contenders = {
+        one.model: Contender(
+            model=one.model,
+            width=None if one.recipe is None else one.recipe.model.dim,
+            layers=plan.recipe.model.layers,
+            parameters=one.parameters,
+            failure=one.failure,
+        )
+        for one in plan.models
+    }
+    for model, contender in contenders.items():
+        for name, recipe in runs.get(model, []):
             if tell is not None:
-                tell(f"{name}: {one.parameters:,} parameters")
-            result, failures[one.model] = trained_alone(recipe, folder / name, data_dir, device, watch)
-            if result is not None:
-                done[one.model].append(_training(name, folder / name, result))
-            _write(folder, _comparison(plan, seeds, done, failures))
+                tell(f"{name}: {contender.parameters:,} parameters")
+            result, failure = trained_alone(recipe, folder / name, data_dir, device, watch)
+            trained = () if result is None else (_training(name, folder / name, result),)
+            contenders[model] = replace(contenders[model], runs=(*contenders[model].runs, *trained), failure=failure)
+            _written(folder, plan, seeds, contenders.values())
             if result is None:
                 break
-    found = _comparison(plan, seeds, done, failures)
-    _write(folder, found)
-    return found
+    return _written(folder, plan, seeds, contenders.values())
 
 
 def trained_alone(
@@ -374,13 +377,6 @@ def trained_alone(
         trained = partial(train, recipe, folder, resume=True, data_dir=data_dir, device=device, watch=watch)
         result = process.call(trained)
     return result, process.failure
-
-
-def _runs_of(planned: PlannedModel, seeds: int) -> list[tuple[str, Recipe]]:
-    """Folder and recipe of each run."""
-    if planned.recipe is None:
-        return []
-    return [(f"{planned.model}/{part.name}", part.recipe) for part in repeats_of(planned.recipe, seeds, None)]
 
 
 def _check_folder(folder: Path, runs: Sequence[tuple[str, Recipe]], resume: bool) -> None:
@@ -418,21 +414,9 @@ def validation_curve(folder: RunFolder, metric: str) -> tuple[tuple[int, float],
     return tuple(zip(epochs["epoch"][known].astype(int).tolist(), scores[known].tolist(), strict=True))
 
 
-def _comparison(
-    plan: ComparisonPlan, seeds: int, done: Mapping[str, Sequence[Training]], failures: Mapping[str, str]
-) -> Comparison:
-    contenders = [
-        Contender(
-            model=one.model,
-            width=None if one.recipe is None else one.recipe.model.dim,
-            layers=plan.recipe.model.layers,
-            parameters=one.parameters,
-            runs=tuple(done[one.model]),
-            failure=failures[one.model],
-        )
-        for one in plan.models
-    ]
-    return Comparison(
+def _written(folder: Path, plan: ComparisonPlan, seeds: int, contenders: Iterable[Contender]) -> Comparison:
+    """What is known so far."""
+    found = Comparison(
         recipe=plan.recipe.name,
         title=plan.title,
         metric=plan.metric,
@@ -443,8 +427,6 @@ def _comparison(
         seeds=seeds,
         contenders=tuple(contenders),
     )
-
-
-def _write(folder: Path, found: Comparison) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / COMPARISON_FILE, found.as_dict())
+    return found

@@ -295,22 +295,10 @@ def growth(
 ) -> list[Growth]:
     """Time a training step on random graphs of n nodes and 3n/2 edges, for growing n; decomposing is not in it.
 
-    Models are measured as by :func:`~pointset.paper.cost.measure_cost`: each in a process of its own, one
-    at a time, round by round on the same graphs. One that fails at a size is not tried on larger ones.
-
-    Args:
-        models: names of :func:`pointset.registry.preset_names`.
-        sizes: numbers of nodes.
-        parameters: of each model, within 15 %.
-        layers: of each model.
-        graphs: in a batch.
-        repeats: rounds.
-        threads: of the process that works.
-        seed: of graphs and weights.
-        progress: whether to show a bar; by default where stderr is a terminal.
-
-    Raises:
-        SpecError: there is no such model, or a number is impossible.
+    Models, named as by :func:`pointset.registry.preset_names`, have so many ``parameters`` within 15 %, and are measured
+    as by :func:`measure_cost`: each in a process of its own, one at a time, round by round on the same graphs. One that
+    fails at a size is not tried on larger ones. ``sizes`` are numbers of nodes, ``graphs`` is the number in a batch, and
+    ``seed`` that of graphs and weights.
     """
     numbers = [("graphs", graphs), ("repeats", repeats), ("threads", threads), *(("sizes", size) for size in sizes)]
     for name, number in numbers:

@@ -89,11 +89,9 @@ def random_regular(nodes: int, degree: int, seed: int) -> nx.Graph[int]:
 
 
 def marked(graph: Any, node: int) -> Data:
-    """PyG Data with x (n, 1), 1 at the node and 0 elsewhere; nodes are numbered in the graph's own order.
+    """PyG Data with x (n, 1), 1 at the node and 0 elsewhere; nodes are numbered from 0 in the graph's own order.
 
-    Args:
-        graph: anything :func:`pointset.to_points` takes, without node features.
-        node: number of the node, from 0.
+    The graph is anything that :func:`pointset.to_points` takes, without node features.
     """
     read = read_graph(graph)[0]
     if read.features.x is not None:
@@ -120,10 +118,7 @@ def cfi(base_graph: nx.Graph[Any], twisted: bool) -> nx.Graph[int]:
     are linked for an edge e = uv of the base if e is in both S and T or in neither; on one edge, the twisted one, if
     e is in just one of them. Which edge that is makes no difference. (The form without nodes for the base's edges.)
     k-FWL distinguishes the pair only where the base's treewidth is at most k (Cai, Fürer and Immerman).
-
-    Args:
-        base_graph: connected, undirected, with an edge and without loops.
-        twisted: whether one edge is twisted.
+    The base is connected, undirected, with an edge and without loops.
     """
     _check(base_graph)
     edges = [frozenset(edge) for edge in base_graph.edges]

@@ -89,7 +89,13 @@ def refine_points(
         attend_after: attention reads s' and v', what the appendix calls the original; False: s and v, as equation (3)
             and the appendix's "weakened" layer print.
     """
-    _check(layers, matrix)
+    if layers is not None:
+        whole_number(layers, "layers", 1)
+    if matrix_named(matrix).name not in _WHOLE_NUMBERS:
+        raise MatrixError(
+            f"got matrix={matrix!r}, whose entries are not whole numbers; colours are compared exactly. "
+            f"Use one of {', '.join(_WHOLE_NUMBERS)}"
+        )
     state = _start(graphs, matrix)
     before, made = (0, 0), 0
     while True:
@@ -135,16 +141,6 @@ class _State:
         return PointRefinement(
             Refinement([pairs[position] for position in order], layers, stable),
             Refinement([nodes[position] for position in order], layers, stable),
-        )
-
-
-def _check(layers: int | None, matrix: str) -> None:
-    if layers is not None:
-        whole_number(layers, "layers", 1)
-    if matrix_named(matrix).name not in _WHOLE_NUMBERS:
-        raise MatrixError(
-            f"got matrix={matrix!r}, whose entries are not whole numbers; colours are compared exactly. "
-            f"Use one of {', '.join(_WHOLE_NUMBERS)}"
         )
 
 

@@ -109,14 +109,8 @@ def refine_pairs(graphs: Sequence[Any], rounds: int | None = None) -> Refinement
     round. The error would be to join two classes: "different" is always right. The draws are seeded, so that the same
     input gives the same colours.
 
-    n³ for each graph and round, by BLAS: two graphs of 200 nodes take about half a second.
-
-    Args:
-        graphs: anything :func:`pointset.to_points` takes; features of all graphs must have one shape.
-        rounds: how many; None for as many as split a class.
-
-    Returns:
-        colours (n, n) of each graph.
+    n³ for each graph and round, by BLAS: two graphs of 200 nodes take about half a second. Arguments are those of
+    :func:`refine_nodes`; the colours of each graph are (n, n).
     """
     read = coloured_graphs(graphs)
     num_pairs, largest = sum(graph.num_nodes**2 for graph in read), max((graph.num_nodes for graph in read), default=0)
@@ -156,15 +150,7 @@ def refine_tuples(graphs: Sequence[Any], k: int, rounds: int | None = None, *, f
 
     A plain reference for small graphs: colours are numbers of whole rows, no hash. k-WL for k ≥ 3 is as strong as
     (k−1)-FWL, and 2-WL as 1-WL. Memory and time of a round are n^k·k for each graph, with ``folklore`` n^(k+1)·k.
-
-    Args:
-        graphs: anything :func:`pointset.to_points` takes; features of all graphs must have one shape.
-        k: length of the tuples, from 2.
-        rounds: how many; None for as many as split a class.
-        folklore: k-FWL in place of k-WL.
-
-    Returns:
-        colours (n,)*k of each graph.
+    Arguments are those of :func:`refine_nodes`, and k from 2; the colours of each graph are (n,)*k.
     """
     k = whole_number(k, "k", 2)
     read = coloured_graphs(graphs)
@@ -244,11 +230,7 @@ def same_when_marked(graphs: Sequence[Any], rounds: int | None = None) -> list[b
     """For each graph after the first, whether 2-FWL with a node marked, each in turn, takes it for the first.
 
     Between 3-WL and 4-WL: the multisets over the nodes v of what 2-FWL says of the graph with v marked agree. n⁴ for
-    each graph and round.
-
-    Args:
-        graphs: anything :func:`pointset.to_points` takes, without node features.
-        rounds: of 2-FWL; None for as many as split a class.
+    each graph and round. Arguments are those of :func:`refine_pairs`; graphs have no node features.
     """
     every = [[marked(graph, node) for node in range(int(read_graph(graph).num_nodes[0]))] for graph in graphs]
     refinement = refine_pairs([one for copies in every for one in copies], rounds)

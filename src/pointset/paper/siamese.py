@@ -278,7 +278,6 @@ class PlainGIN(nn.Module):
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
-        self.channels = channels
         self.layers = nn.ModuleList(
             GINConvolution(nn.Sequential(nn.Linear(inputs, channels), nn.SiLU(), nn.Linear(channels, channels)))
             for inputs in [1, *[channels] * (layers - 1)]

@@ -76,16 +76,8 @@ def measure_distances(
 ) -> dict[str, Any]:
     """Fit probes to what a model knows of pairs of nodes, on half of fresh graphs, and score them on the other half.
 
-    Args:
-        run: the folder of a run, or a bundle.
-        graphs: how many; generated, or of the run's own test part where the model reads features.
-        seed: of the graphs, and of the fresh weights.
-        data_dir: where the run's data lies.
-        progress: whether to show a bar; by default where there is a terminal.
-
-    Raises:
-        SpecError: there are not enough graphs.
-        MissingDataError: there is nothing at this path, or the data that the model needs is nowhere.
+    Arguments are those of :func:`~pointset.paper.trained_counting.count_fresh`. Graphs are generated, or of the run's
+    own test part where the model reads features; ``seed`` is also that of the fresh weights.
     """
     if graphs < 2:
         raise SpecError(f"got graphs={graphs}; expected at least 2, one to fit the probe and one to test it")

@@ -306,11 +306,7 @@ def write_table(result: TableResult, folder: Path) -> list[Path]:
 
 
 def read_table(path: str | Path) -> TableResult:
-    """The result that :func:`write_table` wrote as JSON.
-
-    Raises:
-        FileFormatError: the file is damaged, or something else.
-    """
+    """The result that :func:`write_table` wrote as JSON."""
     path = Path(path)
     return table_from(read_json(path), path)
 

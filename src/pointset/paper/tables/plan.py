@@ -96,11 +96,7 @@ class Selection:
 def plan_table(
     spec: TableSpec, budget: Budget, selection: Selection | None = None, data_dir: str | Path | None = None
 ) -> TablePlan:
-    """The runs of a table: rows × tasks × seeds × folds, all first seeds before the second ones.
-
-    Raises:
-        SpecError: the table has no such budget, row or column, or a recipe or setting in it is impossible.
-    """
+    """The runs of a table: rows × tasks × seeds × folds, all first seeds before the second ones."""
     selection = selection or Selection()
     if budget not in spec.budgets:
         raise SpecError(f"the table {spec.name!r} has no budget {budget!r}; expected {', '.join(spec.budgets)}")
@@ -243,16 +239,14 @@ def table_command(
 
 def _differences(base: Recipe, recipe: Recipe) -> list[str]:
     """The overrides that turn the one into the other, names and titles aside."""
-    before, after = _settable(base), _settable(recipe)
+    settable = []
+    for one in (base, recipe):
+        values = {key: value for key, value in one.as_dict().items() if key not in ("name", "title")}
+        if values["expected"] is not None:  # the paper's result can only be removed by a command
+            del values["expected"]
+        settable.append(flattened(values))
+    before, after = settable
     return as_overrides({key: value for key, value in after.items() if key not in before or before[key] != value})
-
-
-def _settable(recipe: Recipe) -> dict[str, Any]:
-    """By dotted key, what changes a computation; the paper's result can only be removed by a command."""
-    values = {key: value for key, value in recipe.as_dict().items() if key not in ("name", "title")}
-    if values["expected"] is not None:
-        del values["expected"]
-    return flattened(values)
 
 
 def as_overrides(settings: Mapping[str, Any]) -> list[str]:

@@ -205,8 +205,8 @@ class _Clock:
 class Forecaster:
     """Forecasts recipes; those of the same data and model are measured once."""
 
-    def __init__(self, data_dir: str | Path | None = None, progress: bool | None = None):
-        self.data_dir, self.progress = data_dir, progress
+    def __init__(self, data_dir: str | Path | None = None):
+        self.data_dir = data_dir
         self._measured: dict[str, tuple[float, float, int]] = {}
         self._data: tuple[str, TrainingData] | None = None  # only the last: they are large
 
@@ -225,7 +225,7 @@ class Forecaster:
         key = f"{data} {preset_named(recipe.model.preset).matrix} {recipe.scale_targets}"
         if self._data is None or self._data[0] != key:
             self._data = None  # before the next is read
-            self._data = key, load_data(recipe, self.data_dir, progress=self.progress)
+            self._data = key, load_data(recipe, self.data_dir)
         return self._data[1]
 
 

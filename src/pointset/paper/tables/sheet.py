@@ -287,18 +287,13 @@ def facts_of(result: TableResult) -> list[tuple[str, str]]:
 
 def costs_of(result: TableResult) -> list[tuple[str, list[str]]]:
     """For each row of ours: runs, epochs, best epoch, time of all its runs, peak memory."""
-    return [(row.title, _costs(row.runs)) for row in result.ours if row.runs]
-
-
-def _costs(runs: tuple[RunRecord, ...]) -> list[str]:
-    peaks = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
-    return [
-        str(len(runs)),
-        spans(run.epochs for run in runs) or MISSING,
-        spans((run.best_epoch for run in runs), most=1) or MISSING,
-        duration(seconds_of(runs)),
-        byte_size(max(peaks, default=None)),
-    ]
+    costs = []
+    for title, runs in ((row.title, row.runs) for row in result.ours if row.runs):
+        peaks = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
+        epochs = spans(run.epochs for run in runs), spans((run.best_epoch for run in runs), most=1)
+        texts = [str(len(runs)), *(some or MISSING for some in epochs)]
+        costs.append((title, [*texts, duration(seconds_of(runs)), byte_size(max(peaks, default=None))]))
+    return costs
 
 
 def total_time(result: TableResult) -> str:

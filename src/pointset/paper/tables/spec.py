@@ -194,13 +194,7 @@ def table_names() -> list[str]:
 
 
 def table_named(name_or_path: str | Path) -> TableSpec:
-    """A table by its name, or from a YAML file of one's own.
-
-    Raises:
-        SpecError: there is no such table, or its file contradicts itself.
-        MissingDataError: there is no such file.
-        FileFormatError: the file is not YAML.
-    """
+    """A table by its name, or from a YAML file of one's own."""
     text = str(name_or_path)
     if text in _shipped():
         return _validated(_shipped()[text], f"the table {text!r}")

@@ -107,10 +107,8 @@ def check_statements(
 ) -> list[dict[str, Any]]:
     """Run every experiment; the results are in the order of ``statements``, whichever ends first.
 
-    Args:
-        statements: what to check. Where there are several workers, each ``check`` is a function of a module.
-        workers: processes, by default as many as there are cores; 1 checks in this process.
-        progress: called with 1 after each statement.
+    Several ``workers`` are processes, by default as many as there are cores, to which each ``check`` can be sent; 1
+    checks in this process. ``progress`` is called with 1 after each statement.
 
     Returns:
         For each statement {"statement", "verdict", "evidence", "claim", "numbers", "seconds"}. A check that raises

@@ -130,8 +130,7 @@ def heat_kernel(max_nodes: int = 6, form: Encoding = heat_as_printed) -> Finding
 
 def resistance_as_printed(A: Floats) -> Floats:
     """⟨Ũ_i, diag(Λ̃⁻¹) Ũ_j⟩."""
-    (inverse,) = inner_products(A, "laplacian", torch.reciprocal)
-    return np.asarray(inverse)
+    return np.asarray(inner_products(A, "laplacian", torch.reciprocal)[0])
 
 
 def resistance_by_definition(A: Floats) -> Floats:
