@@ -295,10 +295,10 @@ def growth(
 ) -> list[Growth]:
     """Time a training step on random graphs of n nodes and 3n/2 edges, for growing n; decomposing is not in it.
 
-    Models, named as by :func:`pointset.registry.preset_names`, have so many ``parameters`` within 15 %, and are measured
-    as by :func:`measure_cost`: each in a process of its own, one at a time, round by round on the same graphs. One that
-    fails at a size is not tried on larger ones. ``sizes`` are numbers of nodes, ``graphs`` is the number in a batch, and
-    ``seed`` that of graphs and weights.
+    Models, named as by :func:`pointset.registry.preset_names`, have so many ``parameters`` within 15 %, and are
+    measured as by :func:`measure_cost`: each in a process of its own, one at a time, round by round on the same graphs.
+    One that fails at a size is not tried on larger ones. ``sizes`` are numbers of nodes, ``graphs`` is the number in a
+    batch, and ``seed`` that of graphs and weights.
     """
     numbers = [("graphs", graphs), ("repeats", repeats), ("threads", threads), *(("sizes", size) for size in sizes)]
     for name, number in numbers:
