@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from pointset.cli.console import load_torch, output_console, plain_table, reported_errors, say
+from pointset.cli.console import load_torch, output_console, plain_table, reported_errors, say, show_left_out
 from pointset.cli.options import DataDirOption, JsonFileOption, RunArgument, SmilesOption, check_outputs, refuse_options
 from pointset.cli.predict import INPUT_HELP, check_options
 from pointset.text import counted, printable
@@ -32,8 +31,7 @@ EXAMPLES = """
 """
 _VIOLATED = 1
 _NOT_CHECKED = 2
-_SHOWN = 10  # rows left out that are named
-_DIGITS = {"float32": 9, "float64": 17}  # as many as distinguish any two numbers
+_DIGITS = {"float32": ".9g", "float64": ".17g"}  # as many digits as distinguish any two numbers
 _MOST_SMILES = 60  # letters
 
 
@@ -60,7 +58,11 @@ def check_invariance(
     """Certify that a trained model depends on the graph alone, or show a graph for which it does not."""
     try:
         with reported_errors("Interrupted; nothing is certified."):
-            _check_usage(context, data, json_file)
+            check_outputs(json_file)
+            if data is not None:
+                check_options(context, data)
+            else:
+                refuse_options(context, ["smiles"], "is about a table of SMILES, and none is given; leave it out")
             load_torch()
             from pointset.files import write_json
             from pointset.testing.certificate import check_run
@@ -87,19 +89,8 @@ def check_invariance(
         raise typer.Exit(_VIOLATED)
 
 
-def _check_usage(context: typer.Context, data: str | None, json_file: Path | None) -> None:
-    check_outputs(json_file)
-    if data is not None:
-        check_options(context, data)
-    else:
-        refuse_options(context, ["smiles"], "is about a table of SMILES, and none is given; leave it out")
-
-
 def _print(found: dict[str, Any]) -> None:
-    for one in found["left_out"][:_SHOWN]:
-        say(f"left out {one['row']}: {one['reason']}", style="yellow")
-    if len(found["left_out"]) > _SHOWN:
-        say(f"left out {len(found['left_out']) - _SHOWN:,} more", style="yellow")
+    show_left_out([(one["row"], one["reason"]) for one in found["left_out"]])
     console = output_console()
     _print_table(console, found["checks"])
     violated = [check for check in found["checks"] if not check["passed"]]
@@ -107,15 +98,12 @@ def _print(found: dict[str, Any]) -> None:
         _print_worst(console, check)
     verdict = "[green]yes[/green]" if found["invariant"] else "[red]no[/red]"
     console.print(f"invariant: {verdict}", end="")
-    console.print(f" ({_scope(found)})", markup=False, soft_wrap=True)
-
-
-def _scope(found: dict[str, Any]) -> str:
-    """On what the verdict rests."""
     of = f"{found['graphs']:,} of " if found["available"] > found["graphs"] else ""
-    return (
-        f"{printable(found['data'])}: {of}{counted(found['available'], 'graph')}, {found['repeated_eigenvalues']:,} "
-        f"with repeated eigenvalues; {counted(found['repeats'], 'draw')} of each change"
+    console.print(
+        f" ({printable(found['data'])}: {of}{counted(found['available'], 'graph')}, {found['repeated_eigenvalues']:,} "
+        f"with repeated eigenvalues; {counted(found['repeats'], 'draw')} of each change)",
+        markup=False,
+        soft_wrap=True,
     )
 
 
@@ -124,7 +112,10 @@ def _print_table(console: Console, checks: list[dict[str, Any]]) -> None:
     table = plain_table(console, "what was changed", *precisions, "verdict", numbers=precisions)
     for change in dict.fromkeys(check["change"] for check in checks):
         same = [check for check in checks if check["change"] == change]
-        by_precision = {check["precision"]: _cell(check) for check in same}
+        by_precision = {}
+        for check in same:
+            amount = _amount(check["largest"])
+            by_precision[check["precision"]] = amount if check["passed"] else f"[red]{amount}[/red]"
         verdict = "holds" if all(check["passed"] for check in same) else "[red]violated[/red]"
         table.add_row(change, *(by_precision[precision] for precision in precisions), verdict)
     allowed = {check["precision"]: f"{check['tolerance']:.0e}" for check in checks}
@@ -133,32 +124,23 @@ def _print_table(console: Console, checks: list[dict[str, Any]]) -> None:
     console.print(table)
 
 
-def _cell(check: dict[str, Any]) -> str:
-    amount = _amount(check["largest"])
-    return amount if check["passed"] else f"[red]{amount}[/red]"
-
-
 def _print_worst(console: Console, check: dict[str, Any]) -> None:
     worst = check["worst"]
     if worst is None:
         return
     smiles = "" if worst["smiles"] is None else f" {worst['smiles'][:_MOST_SMILES]}"
     node = "" if worst["node"] is None else f" of node {worst['node']}"
-    digits = _DIGITS[check["precision"]]
-    changed = f"{worst['target']}{node} from {_value(worst['before'], digits)} to {_value(worst['after'], digits)}"
+    before, after = (_amount(worst[when], _DIGITS[check["precision"]]) for when in ("before", "after"))
     console.print(
         printable(
             f"worst graph: {worst['graph']}{smiles}, n = {worst['nodes']}, m = {worst['edges']}: {check['change']} "
-            f"({check['precision']}) changed {changed}: {_amount(worst['difference'])} of the largest output"
+            f"({check['precision']}) changed {worst['target']}{node} from {before} to {after}: "
+            f"{_amount(worst['difference'])} of the largest output"
         ),
         markup=False,
         soft_wrap=True,
     )
 
 
-def _amount(difference: float | None) -> str:
-    return "not a number" if difference is None else f"{difference:.1e}"
-
-
-def _value(value: float | None, digits: int) -> str:
-    return "not a number" if value is None else f"{value:.{digits}g}"
+def _amount(value: float | None, digits: str = ".1e") -> str:
+    return "not a number" if value is None else format(value, digits)

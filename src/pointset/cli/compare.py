@@ -204,7 +204,11 @@ def _show_plan(made: ComparisonPlan) -> None:
     )
     table = _table(console, ("model", "width", "parameters", "off by"))
     for one in made.models:
-        table.add_row(one.model, *_plan_cells(one, made.parameters))
+        if one.recipe is None or one.parameters is None:
+            table.add_row(one.model, "–", "–", "–")
+        else:
+            off = f"{one.parameters / made.parameters - 1:+.1%}".replace("-", "−")
+            table.add_row(one.model, f"{one.recipe.model.dim}", f"{one.parameters:,}", off)
     console.print(table)
     console.print()
     _say_failures(made.models)
@@ -221,7 +225,19 @@ def _show_comparison(found: Comparison) -> None:
     table = _table(console, headings)
     best = found.best
     for one in found.contenders:
-        table.add_row(one.model, *_result_cells(one, found.metric, is_best=one is best))
+        test = with_spread(*one.score("test", found.metric))
+        epoch = one.median("best_epoch")
+        table.add_row(
+            one.model,
+            "–" if one.width is None else f"{one.width}",
+            "–" if one.parameters is None else f"{one.parameters:,}",
+            f"[bold]{test}[/bold]" if one is best else test,
+            with_spread(*one.score("val", found.metric)),
+            "–" if epoch is None else f"{epoch:g}",
+            duration(one.median("seconds_per_epoch")),
+            byte_size(one.peak_memory_bytes),
+            duration(one.seconds) if one.runs else "–",
+        )
     console.print(table)
     direction = "higher" if found.higher_is_better else "lower"
     runs = "" if found.seeds == 1 else f"Mean ± standard deviation over {found.seeds} seeds. "
@@ -266,28 +282,6 @@ def _table(console: Console, headings: Sequence[str]) -> Table:
     table = plain_table(console, *headings, numbers=headings[1:])
     table.columns[0].no_wrap = True
     return table
-
-
-def _plan_cells(one: PlannedModel, parameters: int) -> tuple[str, ...]:
-    if one.recipe is None or one.parameters is None:
-        return "–", "–", "–"
-    off = f"{one.parameters / parameters - 1:+.1%}".replace("-", "−")
-    return f"{one.recipe.model.dim}", f"{one.parameters:,}", off
-
-
-def _result_cells(one: Contender, metric: str, *, is_best: bool) -> tuple[str, ...]:
-    test = with_spread(*one.score("test", metric))
-    epoch = one.median("best_epoch")
-    return (
-        "–" if one.width is None else f"{one.width}",
-        "–" if one.parameters is None else f"{one.parameters:,}",
-        f"[bold]{test}[/bold]" if is_best else test,
-        with_spread(*one.score("val", metric)),
-        "–" if epoch is None else f"{epoch:g}",
-        duration(one.median("seconds_per_epoch")),
-        byte_size(one.peak_memory_bytes),
-        duration(one.seconds) if one.runs else "–",
-    )
 
 
 def _ratio(value: float | None, first: float | None) -> str:

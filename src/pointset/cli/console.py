@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich import box
@@ -18,12 +18,9 @@ from pointset.cli.entry import INTERRUPTED
 from pointset.errors import MissingExtraError, PointsetError, TrainingStopped
 from pointset.text import printable
 
-if TYPE_CHECKING:
-    from pointset.datasets.graph_files.checking import Problem
-
 _PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few for a line to be found by grep
 _SPACIOUS = 100  # columns from which two blanks fit between those of a table
-_SHOWN_PROBLEMS = 20
+_SHOWN_ENTRIES = 20
 
 
 def output_console() -> Console:
@@ -133,12 +130,12 @@ def show_error(message: str) -> None:
         say(line, style="yellow")
 
 
-def show_problems(problems: Sequence[Problem]) -> None:
-    """Every graph that was left out with its reason; from the 21st on only how many."""
-    for problem in problems[:_SHOWN_PROBLEMS]:
-        say(f"left out {problem.name}: {problem.reason}", style="yellow")
-    if len(problems) > _SHOWN_PROBLEMS:
-        say(f"left out {len(problems) - _SHOWN_PROBLEMS} more", style="yellow")
+def show_left_out(entries: Sequence[tuple[str, str]], remedy: str = "") -> None:
+    """Every graph or row that was left out with its reason; from the 21st on only how many, and the remedy."""
+    for name, reason in entries[:_SHOWN_ENTRIES]:
+        say(f"left out {name}: {reason}", style="yellow")
+    if (more := len(entries) - _SHOWN_ENTRIES) > 0:
+        say(f"left out {more:,} more{remedy}", style="yellow")
 
 
 def show_ignored(attributes: Sequence[str]) -> None:

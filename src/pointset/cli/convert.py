@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointset.cli.console import load_torch, reported_errors, show_error, show_ignored, show_problems
+from pointset.cli.console import load_torch, reported_errors, show_error, show_ignored, show_left_out
 from pointset.cli.options import (
     FloatType,
     MatrixName,
@@ -76,9 +76,7 @@ def convert(
     """
     with reported_errors():
         target = Path(output)
-        if output.endswith(os.sep) or target.is_dir():
-            _check_folder_name(target)
-        _check_usage(context, source, target)
+        _check_usage(context, source, target, is_folder=output.endswith(os.sep) or target.is_dir())
         start = time.monotonic()
         load_torch()
         checked = _read(source, quiet)
@@ -91,17 +89,13 @@ def convert(
             typer.echo(f"{summary} → {target} ({byte_size(_size(target))}) in {time.monotonic() - start:.1f} s")
 
 
-def _check_folder_name(target: Path) -> None:
-    """A suffix names a file's format; a folder always holds GraphML."""
-    if target.suffix:
+def _check_usage(context: typer.Context, source: Path, target: Path, *, is_folder: bool) -> None:
+    if is_folder and target.suffix:  # which names a file's format; a folder always holds GraphML
         raise typer.BadParameter(
             f"{target.name} is a folder (it exists, or ends in '/'), but {target.suffix} is the name of a file format; "
             "choose a name without it",
             param_hint="OUT",
         )
-
-
-def _check_usage(context: typer.Context, source: Path, target: Path) -> None:
     if not is_points_file(source):
         check_graph_suffix(source, "IN")
     if not is_points_file(target):
@@ -161,7 +155,7 @@ def _write_graphs(checked: CheckedGraphs, target: Path, strict: bool, lossy: boo
 
 def _settle(problems: list[Problem], good: int, strict: bool) -> None:
     """Report what was left out, and stop where nothing is to be written."""
-    show_problems(problems)
+    show_left_out(problems)
     if not good:
         show_error("no graph could be converted; nothing was written")
     elif problems and strict:

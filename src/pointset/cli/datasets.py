@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,11 +97,34 @@ def verify(
     with reported_errors():
         if bool(names) == every:
             raise typer.BadParameter("name datasets, or give --all", param_hint="NAME")
+        from pointset.datasets import loading
+        from pointset.datasets.sources import find
+
         chosen = [named_benchmark(name) for name in dict.fromkeys(names or [])]
-        outcome = _verify_all(chosen, data_dir, download=download, quiet=as_json)
+        verified: list[Verification] = []
+        missing: list[dict[str, str]] = []  # named, but not here, and what to put where
+        absent: list[str] = []  # left out of --all
+        for benchmark in chosen or loading.BENCHMARKS.values():
+            name = benchmark.card.name
+            fetched = download and any(source.downloads for source in benchmark.sources)
+            if every and not fetched and find(benchmark, data_dir) is None:
+                absent.append(name)
+                continue
+            try:
+                verified.append(_verify(benchmark, data_dir, download=download))
+            except MissingDataError as error:
+                missing.append({"name": name, "message": str(error)})
+                show_error(str(error))
+            else:
+                if not as_json:
+                    _show_verification(verified[-1])
+        holds = not missing and all(one.holds for one in verified)
         if as_json:
-            print_json(outcome.as_dict())
-        if not outcome.holds:
+            done = [one.as_dict() for one in verified]
+            print_json({"holds": holds, "datasets": done, "missing": missing, "not_here": absent})
+        elif absent:
+            say(f"Not here, so not verified: {', '.join(absent)}", style="dim")
+        if not holds:
             raise typer.Exit(1)
 
 
@@ -129,10 +151,7 @@ class _Entry:
             "level": card.level.value,
             "task": card.task.value,
             "targets": len(card.targets),
-            "graphs": None if paper is None else paper.graphs,
-            "nodes": None if paper is None else paper.nodes,
-            "edges": None if paper is None else paper.edges,
-            "both_directions": None if paper is None else paper.both_directions,
+            **{name: getattr(paper, name, None) for name in ("graphs", "nodes", "edges", "both_directions")},
             "metric": card.metric.value,
             "higher_is_better": card.metric.higher_is_better,
             "present": self.found is not None,
@@ -200,59 +219,11 @@ def _notes(entries: list[_Entry]) -> list[str]:
 # --- verification
 
 
-@dataclass
-class _Outcome:
-    """What was compared, and what could not be."""
-
-    verified: list[Verification] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)  # name → what to put where
-    absent: list[str] = field(default_factory=list)  # left out of --all
-
-    @property
-    def holds(self) -> bool:
-        """Whether all that was asked for is there and nothing differs."""
-        return not self.missing and all(one.holds for one in self.verified)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The object that ``--json`` prints."""
-        return {
-            "holds": self.holds,
-            "datasets": [one.as_dict() for one in self.verified],
-            "missing": [{"name": name, "message": message} for name, message in self.missing.items()],
-            "not_here": self.absent,
-        }
-
-
-def _verify_all(chosen: Sequence[Benchmark], data_dir: Path | None, *, download: bool, quiet: bool) -> _Outcome:
-    """Verify these, or where none is chosen all that are on this machine; print each as it is done unless quiet."""
-    from pointset.datasets import loading
-    from pointset.datasets.sources import find
-
-    outcome = _Outcome()
-    for benchmark in chosen or loading.BENCHMARKS.values():
-        fetched = download and any(source.downloads for source in benchmark.sources)
-        if not chosen and not fetched and find(benchmark, data_dir) is None:
-            outcome.absent.append(benchmark.card.name)
-            continue
-        _verify_one(benchmark, data_dir, download, outcome, quiet)
-    if outcome.absent and not quiet:
-        say(f"Not here, so not verified: {', '.join(outcome.absent)}", style="dim")
-    return outcome
-
-
-def _verify_one(benchmark: Benchmark, data_dir: Path | None, download: bool, outcome: _Outcome, quiet: bool) -> None:
+def _verify(benchmark: Benchmark, data_dir: Path | None, *, download: bool) -> Verification:
     load_torch()
     from pointset.datasets.verification import verify
 
-    try:
-        done = verify(benchmark.card.name, data_dir, download=download)
-    except MissingDataError as error:
-        outcome.missing[benchmark.card.name] = str(error)
-        show_error(str(error))
-        return
-    outcome.verified.append(done)
-    if not quiet:
-        _show_verification(done)
+    return verify(benchmark.card.name, data_dir, download=download)
 
 
 def _show_verification(done: Verification) -> None:

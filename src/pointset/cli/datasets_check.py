@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import load_torch, print_json, reported_errors, say, show_error
+from pointset.cli.console import load_torch, print_json, reported_errors, say, show_error, show_left_out
 from pointset.cli.datasets_show import choose_graphs, describe, show_dataset
 from pointset.cli.options import JsonFlag, SmilesOption, check_folder_of, refuse_options
 from pointset.text import clipped, counted, printable
@@ -36,7 +36,6 @@ EXAMPLES = """
 _MOST_NODES_DRAWN = 200
 _ONLY_MOLECULES = ("smiles", "no_header", "hydrogens", "lenient")
 _ONLY_GRAPHS = ("table", "level")
-_SHOWN_ROWS = 20
 _SHOWN_EXAMPLES = 3
 _LONGEST_SMILES = 40
 
@@ -176,11 +175,8 @@ def _show_left_out(rejected: Sequence[Rejected], *, written: bool) -> None:
 
     bad = [one for one in rejected if one.kind != NO_TARGET]
     without = [one for one in rejected if one.kind == NO_TARGET]
-    for one in bad[:_SHOWN_ROWS]:
-        say(f"left out {one.place} {one.row}: {one.reason}", style="yellow")
-    if (more := len(bad) - _SHOWN_ROWS) > 0:
-        remedy = "" if written else f"; --rejected OUT.csv keeps all {len(rejected):,}"
-        say(f"left out {more:,} more{remedy}", style="yellow")
+    remedy = "" if written else f"; --rejected OUT.csv keeps all {len(rejected):,}"
+    show_left_out([(f"{one.place} {one.row}", one.reason) for one in bad], remedy)
     if without:
         shown = ", ".join(f"{one.place} {one.row}" for one in without[:_SHOWN_EXAMPLES])
         dots = ", …" if len(without) > _SHOWN_EXAMPLES else ""

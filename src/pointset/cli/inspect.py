@@ -21,7 +21,7 @@ from pointset.cli.console import (
     say,
     show_error,
     show_ignored,
-    show_problems,
+    show_left_out,
 )
 from pointset.cli.options import (
     JsonFlag,
@@ -81,18 +81,27 @@ def inspect(
         _check_usage(context, file, picture)
         load_torch()
         points, graphs, names, problems, decomposed = _points(file, matrix.value)
-        show_problems(problems)
+        show_left_out(problems)
         if not names:
             show_error(f"no graph in {file} could be read")
             raise typer.Exit(1)
         if picture is not None and graph >= len(names):
             raise typer.BadParameter(f"there are {len(names)} graphs, numbered from 0", param_hint="--graph")
-        facts = _facts(names, points, graphs, width, layers)
+        from pointset.datasets.statistics import facts_of
+        from pointset.progress import track
+
+        rows = track(zip(names, points, graphs, strict=True), "Going back", len(names))
+        facts = [facts_of(name, one, original, width=width, layers=layers) for name, one, original in rows]
         summary = _summarise(facts, len(problems), {"width": width, "layers": layers, "batch": batch})
         if as_json:
-            rows = [{"index": index, **dataclasses.asdict(one)} for index, one in enumerate(facts)]
-            found = {"file": str(file), "matrix": decomposed, "graphs": rows, "summary": summary}
-            print_json(found | {"problems": [problem._asdict() for problem in problems]})
+            content = {
+                "file": str(file),
+                "matrix": decomposed,
+                "graphs": [{"index": index, **dataclasses.asdict(one)} for index, one in enumerate(facts)],
+                "summary": summary,
+                "problems": [problem._asdict() for problem in problems],
+            }
+            print_json(content)
         else:
             console = output_console()
             _print_table(console, facts, limit)
@@ -117,12 +126,13 @@ def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> No
 
 def _points(
     file: Path, matrix: str
-) -> tuple[Sequence[PointSet], Sequence[Graph] | None, Sequence[str], list[Problem], str]:
+) -> tuple[Sequence[PointSet], Sequence[Graph | None], Sequence[str], list[Problem], str]:
+    """The points, the graphs where the file holds them, names, what could not be read, and the matrix."""
     if is_points_file(file):
         from pointset.points.point_files import read_points
 
         stored, names = read_points(file)
-        return stored, None, names, [], ", ".join(stored.matrices)
+        return stored, [None] * len(names), names, [], ", ".join(stored.matrices)
     import torch
 
     from pointset.datasets.graph_files import read_graph_file
@@ -133,20 +143,6 @@ def _points(
     show_ignored(checked.ignored)
     solved = solve_graphs(checked, matrix=matrix, rank=None, dtype=torch.float64)
     return solved.points, solved.graphs, solved.names, solved.problems, matrix
-
-
-def _facts(
-    names: Sequence[str], points: Sequence[PointSet], graphs: Sequence[Graph] | None, width: int, layers: int
-) -> list[GraphFacts]:
-    from pointset.datasets.statistics import facts_of
-    from pointset.progress import track
-
-    originals: Iterable[Graph | None] = [None] * len(names) if graphs is None else graphs
-    rows = zip(names, points, originals, strict=True)
-    return [
-        facts_of(name, one, original, width=width, layers=layers)
-        for name, one, original in track(rows, "Going back", len(names))
-    ]
 
 
 def _summarise(facts: Sequence[GraphFacts], problems: int, encoder: Mapping[str, int]) -> dict[str, Any]:
@@ -180,12 +176,7 @@ def _spread(values: Iterable[int]) -> dict[str, int | float | None]:
     listed = list(values)
     if not listed:
         return {"min": None, "mean": None, "max": None, "total": 0}
-    return {
-        "min": min(listed),
-        "mean": sum(listed) / len(listed),
-        "max": max(listed),
-        "total": sum(listed),
-    }
+    return {"min": min(listed), "mean": sum(listed) / len(listed), "max": max(listed), "total": sum(listed)}
 
 
 # --- what is printed
@@ -202,28 +193,23 @@ def _print_table(console: Console, facts: Sequence[GraphFacts], limit: int) -> N
         column.overflow = "fold"
     table.columns[0].style, table.columns[1].max_width = "dim", 32
     for index, one in enumerate(facts[:limit]):
-        table.add_row(*_cells(index, one))
+        way_back = f"{one.round_trip_error or 0.0:.1e}" if one.round_trip == "ok" else one.round_trip
+        colour = {"ok": "green", "truncated": "yellow", "failed": "red"}[one.round_trip]
+        table.add_row(
+            str(index),
+            Text(printable(one.name)),
+            f"{one.nodes:,}",
+            f"{one.edges:,}",
+            "–" if one.components is None else f"{one.components:,}",
+            f"{one.rank:,}",
+            multiplicities_text(one.multiplicities),
+            "–" if one.smallest_relative_gap is None else f"{one.smallest_relative_gap:.1e}",
+            Text(way_back, style=colour),
+            byte_size(one.training_bytes),
+        )
     console.print(table)
     if len(facts) > limit:
         console.print(f"… and {len(facts) - limit:,} more; --limit shows more, --json all", style="dim")
-
-
-def _cells(index: int, facts: GraphFacts) -> list[Any]:
-    gap = "–" if facts.smallest_relative_gap is None else f"{facts.smallest_relative_gap:.1e}"
-    way_back = f"{facts.round_trip_error or 0.0:.1e}" if facts.round_trip == "ok" else facts.round_trip
-    colour = {"ok": "green", "truncated": "yellow", "failed": "red"}[facts.round_trip]
-    return [
-        str(index),
-        Text(printable(facts.name)),
-        f"{facts.nodes:,}",
-        f"{facts.edges:,}",
-        "–" if facts.components is None else f"{facts.components:,}",
-        f"{facts.rank:,}",
-        multiplicities_text(facts.multiplicities),
-        gap,
-        Text(way_back, style=colour),
-        byte_size(facts.training_bytes),
-    ]
 
 
 def multiplicities_text(multiplicities: list[int]) -> str:

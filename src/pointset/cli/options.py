@@ -130,6 +130,15 @@ def check_folder_of(path: Path, hint: str) -> None:
         raise typer.BadParameter(f"there is no folder {path.parent}; create it first", param_hint=hint)
 
 
+def check_output_file(path: Path, hint: str, suffixes: Sequence[str] = ()) -> None:
+    """Refuse a file that could not be written, or is not named like its kind, before any work is done."""
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise typer.BadParameter(f"got {path.name!r}; expected a file that ends in {suffixes[0]}", param_hint=hint)
+    check_folder_of(path, hint)
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; choose the name of a file in it", param_hint=hint)
+
+
 def check_picture(path: Path) -> None:
     """Refuse a picture that could not be written, or not be drawn without matplotlib, before any work is done."""
     from pointset.reports.pictures import check_picture_file
@@ -141,8 +150,6 @@ def check_picture(path: Path) -> None:
 def check_outputs(json_file: Path | None, picture: Path | None = None) -> None:
     """Refuse what could not be written, before any work is done."""
     if json_file is not None:
-        check_folder_of(json_file, "--json")
-        if json_file.is_dir():
-            raise typer.BadParameter(f"{json_file} is a folder; name a file in it", param_hint="--json")
+        check_output_file(json_file, "--json")
     if picture is not None:
         check_picture(picture)

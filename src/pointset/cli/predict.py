@@ -24,7 +24,6 @@ from pointset.text import byte_size, counted
 
 if TYPE_CHECKING:
     from pointset.prediction.journal import Progress, ResumableOutput
-    from pointset.prediction.predictor import Predictor
     from pointset.prediction.tables import PredictionOptions, TablePrediction
 
 _RESUME = """
@@ -195,9 +194,14 @@ def answer_rows(
     part = ResumableOutput(output, restart=restart, overwrite=overwrite)
     try:
         load_torch()
+        from pointset.prediction.predictor import load
         from pointset.prediction.tables import TablePrediction
+        from pointset.training.devices import check_device
 
-        job = TablePrediction(_predictor(run, device), options, show=False if quiet else None)
+        chosen = check_device(device, precision="32")
+        predictor = load(run)
+        predictor.model.to(chosen)
+        job = TablePrediction(predictor, options, show=False if quiet else None)
         done = job.begin(part)
         if done and not quiet:
             say(f"Resuming after the first {counted(done, job.unit)}, which an earlier call has answered.")
@@ -207,19 +211,6 @@ def answer_rows(
     finally:
         part.close()
     _show_end(part.progress, job.unit, output, time.monotonic() - start, quiet)
-
-
-def _predictor(run: Path, device: str) -> Predictor:
-    import torch
-
-    from pointset.errors import SpecError
-    from pointset.prediction.predictor import load
-
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SpecError("got --device cuda, but this machine has no CUDA device that torch can use; use --device cpu")
-    predictor = load(run)
-    predictor.model.to("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
-    return predictor
 
 
 def _run(job: TablePrediction, part: ResumableOutput, done: int, quiet: bool) -> None:

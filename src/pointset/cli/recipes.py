@@ -140,14 +140,11 @@ def _summary(recipe: Recipe) -> dict[str, Any]:
 def _show_list(recipes: list[Recipe]) -> None:
     """Print them in a table, and what to do with one."""
     console = output_console()
-    table = plain_table(console)
-    table.add_column("recipe", no_wrap=True)
-    if roomy := console.width >= _ROOMY:
-        table.add_column("dataset")
-    table.add_column("model", no_wrap=True)
-    for title in ("size", "epochs"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("in the paper")
+    roomy = console.width >= _ROOMY
+    headings = ("recipe", *(["dataset"] if roomy else []), "model", "size", "epochs", "in the paper")
+    table = plain_table(console, *headings, numbers=("size", "epochs"))
+    for column in table.columns:
+        column.no_wrap = column.header not in ("dataset", "in the paper")
     for recipe in recipes:
         table.add_row(
             Text(recipe.name, style="bold"),

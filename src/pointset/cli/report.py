@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pointset.cli.console import reported_errors
-from pointset.cli.options import check_folder_of
+from pointset.cli.options import check_output_file
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -30,7 +30,6 @@ EXAMPLES = """
   standard deviation. Of the recipes' settings, only those that differ are shown.
 """
 _COMPARISON = Path("comparison.html")
-_SUFFIXES = (".html", ".htm")
 
 
 def report(
@@ -51,18 +50,10 @@ def report(
     """Write the report of a run as one HTML file, or compare several runs. Prints the path of the page."""
     with reported_errors():
         if output is not None:
-            _check_output(output)
+            check_output_file(output, "--output", (".html", ".htm"))
         from pointset.reports.pages import write_comparison, write_report
 
         if len(runs) == 1:
             typer.echo(write_report(runs[0], output))
         else:
             typer.echo(write_comparison(runs, output or _COMPARISON))
-
-
-def _check_output(path: Path) -> None:
-    if path.suffix.lower() not in _SUFFIXES:
-        raise typer.BadParameter(f"got {path.name!r}; expected a name that ends in .html", param_hint="--output")
-    if path.is_dir():
-        raise typer.BadParameter(f"{path} is a folder; choose the name of a file in it", param_hint="--output")
-    check_folder_of(path, "--output")

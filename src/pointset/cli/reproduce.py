@@ -282,8 +282,7 @@ def _show_result(result: TableResult) -> None:
 
 
 def _shown(cell: SheetCell) -> Text:
-    text = f"{cell.text}{' ✓' if cell.counts else ''}{_mark(cell.letter)}"
-    return Text(text, style="bold" if cell.bold else "")
+    return Text(f"{cell.text}{' ✓' if cell.counts else ''}{_mark(cell.letter)}", style="bold" if cell.bold else "")
 
 
 def _mark(letter: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pointset.cli.console import reported_errors, say
-from pointset.cli.options import check_folder_of
+from pointset.cli.options import check_output_file
 from pointset.text import counted
 
 EXAMPLES = """
@@ -65,15 +65,13 @@ def results(
 ) -> None:
     """Write the page of all results and its pictures, and fill their numbers into marked places of other pages."""
     with reported_errors():
-        check_folder_of(output, "--output")
-        if output.is_dir() or output.suffix != ".md":
-            raise typer.BadParameter(f"got {output}; expected a file that ends in .md", param_hint="--output")
+        check_output_file(output, "--output", (".md",))
         if check and keep:
             raise typer.BadParameter("--check writes nothing; give --check or --keep, not both", param_hint="--keep")
         for path in keep or []:
             _put_table(path, folder)
-        others = readme if readme is not None else _pages_beside(output)
-        _update(folder, output, [path for path in others if path != output], check=check)
+        others = readme if readme is not None else [_README, *sorted(output.parent.glob("*.md"))]
+        _update(folder, output, [path for path in others if path != output and path.is_file()], check=check)
 
 
 def _update(folder: Path, page: Path, others: list[Path], *, check: bool) -> None:
@@ -117,7 +115,3 @@ def _put_table(path: Path, folder: Path) -> None:
     typer.echo(f"wrote: {target}{stay}")
     if outdated:
         say(f"left out, because the table now makes them differently: {', '.join(outdated)}", style="yellow")
-
-
-def _pages_beside(output: Path) -> list[Path]:
-    return [path for path in [_README, *sorted(output.parent.glob("*.md"))] if path.is_file()]
