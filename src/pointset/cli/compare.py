@@ -105,18 +105,19 @@ def compare(
         check_outputs(json_file, picture)
         load_torch()
         from pointset.paper.comparison import plan_comparison
+        from pointset.reports.comparison_pictures import draw_comparison, draw_costs
 
         shown = {"bar": True, "auto": None}.get(progress.value, False)
         made = plan_comparison(chosen, names, parameters=parameters, data_dir=data_dir, progress=shown)
         _show_plan(made)
         if run_dir is None or cost_only:
-            failed = _cost(made, batches or None, repeats, data_dir, shown, json_file, picture)
+            costs = _measured(made, batches or None, repeats, data_dir, shown)
+            write_outputs([cost.as_dict() for cost in costs], json_file, picture, draw_costs)
+            failed = any(one.failure for one in made.models) or any(one.failure for one in costs)
         else:
             found = _trained(made, run_dir, seeds, resume, data_dir, device.value, progress.value)
-            from pointset.reports.comparison_pictures import draw_comparison
-
             write_outputs(found.as_dict(), json_file, picture, draw_comparison)
-            failed = [one.model for one in found.failed]
+            failed = bool(found.failed)
         if failed:
             raise typer.Exit(1)
 
@@ -124,16 +125,11 @@ def compare(
 def _recipe(name: str | None, settings: list[str], epochs: int | None) -> Recipe:
     from pointset.runs.recipe_files import changed
 
-    if name is None:
-        raise typer.BadParameter("name a recipe; `pointset recipes` lists them", param_hint="RECIPE")
     recipe = named_recipe(name, settings)
     if epochs is None:
         return recipe
     share = epochs / recipe.trainer.epochs
-    schedule = {
-        "schedule.warmup": recipe.schedule.warmup * share,
-        "schedule.cosine": recipe.schedule.cosine * share,
-    }
+    schedule = {"schedule.warmup": recipe.schedule.warmup * share, "schedule.cosine": recipe.schedule.cosine * share}
     return changed(recipe, {"trainer.epochs": epochs} | schedule)
 
 
@@ -157,26 +153,17 @@ def _trained(
     return found
 
 
-def _cost(
-    made: ComparisonPlan,
-    batches: int | None,
-    repeats: int,
-    data_dir: Path | None,
-    shown: bool | None,
-    json_file: Path | None,
-    picture: Path | None,
-) -> list[str]:
-    """The models that could not be measured."""
+def _measured(
+    made: ComparisonPlan, batches: int | None, repeats: int, data_dir: Path | None, shown: bool | None
+) -> list[Cost]:
     from pointset.paper.cost import measure_cost
-    from pointset.reports.comparison_pictures import draw_costs
 
     threads = made.recipe.trainer.threads or 1
     costs = measure_cost(
         made.possible, batches=batches, repeats=repeats, data_dir=data_dir, threads=threads, progress=shown
     )
     _show_costs(costs, repeats)
-    write_outputs([cost.as_dict() for cost in costs], json_file, picture, draw_costs)
-    return [one.model for one in made.models if one.failure] + [one.model for one in costs if one.failure]
+    return costs
 
 
 # --- what is printed

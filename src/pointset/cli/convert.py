@@ -25,7 +25,6 @@ from pointset.text import byte_size, counted
 if TYPE_CHECKING:
     from pointset.datasets.graph_files.checking import CheckedGraphs, CheckedPoints, Problem
 
-
 EXAMPLES = """
 [bold]Examples[/bold]
   pointset convert graphs.g6 points.safetensors       [dim]graphs to points[/dim]
@@ -86,7 +85,8 @@ def convert(
         else:
             summary = _write_graphs(checked, target, strict, lossy)
         if not quiet:
-            typer.echo(f"{summary} → {target} ({byte_size(_size(target))}) in {time.monotonic() - start:.1f} s")
+            size = sum(file.stat().st_size for file in (target.iterdir() if target.is_dir() else [target]))
+            typer.echo(f"{summary} → {target} ({byte_size(size)}) in {time.monotonic() - start:.1f} s")
 
 
 def _check_usage(context: typer.Context, source: Path, target: Path, *, is_folder: bool) -> None:
@@ -172,8 +172,3 @@ def _count(checked: CheckedGraphs | CheckedPoints) -> str:
     good, bad = len(checked.names), len(checked.problems)
     graphs = f"{good:,} of {counted(good + bad, 'graph')}" if bad else counted(good, "graph")
     return f"{graphs}, {counted(sum(graph.num_nodes for graph in checked.graphs), 'node')}"
-
-
-def _size(path: Path) -> int:
-    files = path.iterdir() if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +17,7 @@ from pointset.errors import MissingDataError
 from pointset.text import printable
 
 if TYPE_CHECKING:
-    from pointset.datasets.sources import Benchmark, Found
+    from pointset.datasets.sources import Found
     from pointset.datasets.verification import Verification
 
 EXAMPLES = """
@@ -43,8 +42,6 @@ VERIFY_EXAMPLES = """
   many graphs stand on two sides of the split is reported, too.
   The exit code is 0 when nothing differs, and 1 otherwise.
 """
-_MISSING = "not here"
-_DOWNLOADABLE = "downloadable"
 _ROOMY = 105  # columns from which whole descriptions of tasks fit
 _MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("·", "yellow")}
 
@@ -75,7 +72,13 @@ def datasets(context: typer.Context, data_dir: DataFolderOption = None, as_json:
             raise typer.BadParameter(f"put the options after {context.invoked_subcommand!r}")
         return
     with reported_errors():
-        entries = _list_datasets(data_dir)
+        from pointset.datasets import loading
+        from pointset.datasets.sources import find
+
+        entries = [
+            _Entry(one.card, find(one, data_dir), any(source.downloads for source in one.sources))
+            for one in loading.BENCHMARKS.values()
+        ]
         if as_json:
             print_json([entry.as_dict() for entry in entries])
         else:
@@ -101,6 +104,9 @@ def verify(
         from pointset.datasets.sources import find
 
         chosen = [named_benchmark(name) for name in dict.fromkeys(names or [])]
+        load_torch()
+        from pointset.datasets.verification import verify as verify_dataset
+
         verified: list[Verification] = []
         missing: list[dict[str, str]] = []  # named, but not here, and what to put where
         absent: list[str] = []  # left out of --all
@@ -111,7 +117,7 @@ def verify(
                 absent.append(name)
                 continue
             try:
-                verified.append(_verify(benchmark, data_dir, download=download))
+                verified.append(verify_dataset(name, data_dir, download=download))
             except MissingDataError as error:
                 missing.append({"name": name, "message": str(error)})
                 show_error(str(error))
@@ -145,13 +151,14 @@ class _Entry:
     def as_dict(self) -> dict[str, Any]:
         """The object that ``--json`` prints."""
         card, paper = self.card, self.card.paper
+        sizes = ("graphs", "nodes", "edges", "both_directions")
         return {
             "name": card.name,
             "title": card.title,
             "level": card.level.value,
             "task": card.task.value,
             "targets": len(card.targets),
-            **{name: getattr(paper, name, None) for name in ("graphs", "nodes", "edges", "both_directions")},
+            **{name: None if paper is None else getattr(paper, name) for name in sizes},
             "metric": card.metric.value,
             "higher_is_better": card.metric.higher_is_better,
             "present": self.found is not None,
@@ -159,17 +166,6 @@ class _Entry:
             "files": [] if self.found is None else [str(file) for file in self.found.files],
             "downloadable": self.downloadable,
         }
-
-
-def _list_datasets(data_dir: Path | None) -> list[_Entry]:
-    """All datasets of the catalogue; nothing is read."""
-    from pointset.datasets import loading
-    from pointset.datasets.sources import find
-
-    return [
-        _Entry(one.card, find(one, data_dir), any(source.downloads for source in one.sources))
-        for one in loading.BENCHMARKS.values()
-    ]
 
 
 def _show_list(entries: list[_Entry]) -> None:
@@ -180,23 +176,20 @@ def _show_list(entries: list[_Entry]) -> None:
     for column in table.columns:
         column.no_wrap = column.header not in ("task", "here")
     for entry in entries:
-        table.add_row(*_cells(entry, brief=console.width < _ROOMY))
+        card, paper = entry.card, entry.card.paper
+        sizes = ["–"] * 3
+        if paper is not None:
+            sizes = [f"{paper.graphs:,}", f"{paper.nodes:,}", f"{paper.edges:,}{'*' if paper.both_directions else ' '}"]
+        if entry.found is not None:
+            here = Text(entry.found.origin, style="green")
+        else:
+            here = Text("downloadable", style="yellow") if entry.downloadable else Text("not here", style="dim")
+        task = describe_task(card, brief=console.width < _ROOMY)
+        table.add_row(Text(card.name, style="bold"), task, *sizes, card.metric.with_arrow, here)
     console.print(table)
     console.print()
     for line in _notes(entries):
         console.print(line, style="dim", markup=False, soft_wrap=not console.is_terminal)
-
-
-def _cells(entry: _Entry, *, brief: bool) -> list[Any]:
-    card, paper = entry.card, entry.card.paper
-    sizes = ["–"] * 3
-    if paper is not None:
-        sizes = [f"{paper.graphs:,}", f"{paper.nodes:,}", f"{paper.edges:,}{'*' if paper.both_directions else ' '}"]
-    if entry.found is not None:
-        here = Text(entry.found.origin, style="green")
-    else:
-        here = Text(_DOWNLOADABLE if entry.downloadable else _MISSING, style="yellow" if entry.downloadable else "dim")
-    return [Text(card.name, style="bold"), describe_task(card, brief=brief), *sizes, card.metric.with_arrow, here]
 
 
 def _notes(entries: list[_Entry]) -> list[str]:
@@ -219,13 +212,6 @@ def _notes(entries: list[_Entry]) -> list[str]:
 # --- verification
 
 
-def _verify(benchmark: Benchmark, data_dir: Path | None, *, download: bool) -> Verification:
-    load_torch()
-    from pointset.datasets.verification import verify
-
-    return verify(benchmark.card.name, data_dir, download=download)
-
-
 def _show_verification(done: Verification) -> None:
     """Print what was compared, row by row."""
     console = output_console()
@@ -243,14 +229,11 @@ def _show_verification(done: Verification) -> None:
         if check.note:
             note = Text(f"{check.what}: {printable(check.note)}", style="red" if check.holds is False else "yellow")
             console.print(note, soft_wrap=not console.is_terminal)
-    console.print(_verdict(done))
-    console.print()
-
-
-def _verdict(done: Verification) -> Text:
     outcomes = [check.holds for check in done.checks]
     if differing := outcomes.count(False):
-        return Text(f"✗ {done.name}: {differing} of {len(outcomes)} differ", style="bold red")
-    open_questions = outcomes.count(None)
-    rest = f"; {open_questions} for your information (·)" if open_questions else ""
-    return Text(f"✓ {done.name}: nothing differs{rest}", style="green")
+        console.print(Text(f"✗ {done.name}: {differing} of {len(outcomes)} differ", style="bold red"))
+    else:
+        unknown = outcomes.count(None)
+        rest = f"; {unknown} for your information (·)" if unknown else ""
+        console.print(Text(f"✓ {done.name}: nothing differs{rest}", style="green"))
+    console.print()

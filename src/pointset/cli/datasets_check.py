@@ -12,7 +12,7 @@ import typer
 
 from pointset.cli.console import load_torch, print_json, reported_errors, say, show_error, show_left_out
 from pointset.cli.datasets_show import choose_graphs, describe, show_dataset
-from pointset.cli.options import JsonFlag, SmilesOption, check_folder_of, refuse_options
+from pointset.cli.options import JsonFlag, NoHeaderFlag, SmilesOption, check_folder_of, refuse_options
 from pointset.text import clipped, counted, printable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check(
         str, typer.Option(metavar="HOW", help="random, stratified, scaffold, column:NAME or a file.")
     ] = "random",
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")] = 0,
-    no_header: Annotated[bool, typer.Option("--no-header", help="The table has no header line.")] = False,
+    no_header: NoHeaderFlag = False,
     hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Make hydrogens nodes, too.")] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Accept impossible valences.")] = False,
     max_rejected: Annotated[
@@ -77,7 +77,11 @@ def check(
     """
     with reported_errors():
         if rejected is not None:
-            _check_output(rejected, [file, *([] if table is None else [table])])
+            check_folder_of(rejected, "--rejected")
+            inputs = [path for path in (file, table) if path is not None and path.exists()]
+            if rejected.exists() and any(rejected.samefile(path) for path in inputs):
+                message = "the bad rows would replace the data; choose another name"
+                raise typer.BadParameter(message, param_hint="--rejected")
         from pointset.datasets.own.columns import holds_molecules
 
         molecules = holds_molecules(file)
@@ -95,24 +99,22 @@ def check(
         _print(dataset, as_json=as_json, written=rejected is not None)
 
 
-def _check_output(path: Path, inputs: Sequence[Path]) -> None:
-    check_folder_of(path, "--rejected")
-    if path.exists() and any(one.exists() and path.samefile(one) for one in inputs):
-        raise typer.BadParameter("the bad rows would replace the data; choose another name", param_hint="--rejected")
-
-
 def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Path | None) -> Dataset:
     from pointset.datasets.own import graph_files, smiles_csv
-    from pointset.datasets.own.rejected import TooManyRejectedError
+    from pointset.datasets.own.rejected import TooManyRejectedError, write_rejected
 
-    header = options["header"] if molecules else None
+    def write(rows: Sequence[Rejected]) -> None:
+        if rejected is not None:  # of a table, the rows as they are
+            write_rejected(rejected, rows, file if molecules else None, header=options.get("header", True))
+            say(f"{counted(len(rows), 'row')} left out, written to {rejected}")
+
     try:
         dataset = smiles_csv(file, **_columns_by_number(file, options)) if molecules else graph_files(file, **options)
     except TooManyRejectedError as error:
-        _write_rejected(rejected, error.rejected, file, header)
+        write(error.rejected)
         show_error(str(error))
         raise typer.Exit(1) from None
-    _write_rejected(rejected, dataset.rejected, file, header)
+    write(dataset.rejected)
     return dataset
 
 
@@ -130,19 +132,6 @@ def _columns_by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
         "smiles": None if smiles is None else column(smiles),
         "targets": None if targets is None else [column(text) for text in targets],
     }
-
-
-def _write_rejected(path: Path | None, rejected: Sequence[Rejected], file: Path, header: bool | None) -> None:
-    """Write what was left out; of a table, for which ``header`` is said, the rows as they are."""
-    if path is None:
-        return
-    from pointset.datasets.own.rejected import write_rejected
-
-    if header is None:
-        write_rejected(path, rejected)
-    else:
-        write_rejected(path, rejected, file, header=header)
-    say(f"{counted(len(rejected), 'row')} left out, written to {path}")
 
 
 def _print(dataset: Dataset, *, as_json: bool, written: bool) -> None:

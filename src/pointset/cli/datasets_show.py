@@ -82,7 +82,10 @@ def show(
         else:
             show_dataset(benchmark, dataset, drawn)
         if dataset is not None and picture is not None:
-            _draw_picture(dataset, drawn, picture)
+            from pointset.reports.pictures import draw_gallery
+
+            heading = f"{printable(dataset.card.title)}: {len(drawn):,} of {counted(len(dataset), 'graph')}"
+            draw_gallery(_portraits(dataset, drawn), picture, heading=heading, legend=_legend(dataset))
             say(f"Picture of {counted(len(drawn), 'graph')} written to {picture}")
         elif reason and picture is not None:
             show_error(f"there is nothing to draw: {reason}")
@@ -150,8 +153,7 @@ def show_dataset(benchmark: Benchmark, dataset: Dataset | None, drawn: Sequence[
 
     _print_statistics(console, statistics_of(dataset), card)
     console.print()
-    width = min(console.width, _WIDEST)
-    for line in drawn_side_by_side(_portraits(dataset, drawn), width, _legend(dataset)):
+    for line in drawn_side_by_side(_portraits(dataset, drawn), min(console.width, _WIDEST), _legend(dataset)):
         console.print(line)
 
 
@@ -278,7 +280,6 @@ def category_names(columns: Sequence[str], labels: Sequence[Sequence[str]] = ())
 
 
 def _print_statistics(console: Console, found: Statistics, card: Card) -> None:
-    """Sizes, features and targets in tables."""
     console.print()
     console.print(_headline(found), style="bold", soft_wrap=not console.is_terminal)
     sizes = {
@@ -378,28 +379,14 @@ def _portraits(dataset: Dataset, numbers: Sequence[int]) -> list[Portrait]:
     from pointset.datasets.statistics import as_columns
     from pointset.reports.layout import Portrait
 
-    portraits = []
+    card, portraits = dataset.card, []
     for index in numbers:
         graph = dataset.arrays[index]
-        edge_columns = as_columns(graph.features.edge_attr) if isinstance(dataset.card.edge, Categories) else []
-        portraits.append(
-            Portrait(
-                graph,
-                f"graph {index}",
-                printable(_caption(dataset.card, graph)),
-                _node_values(dataset.card, graph),
-                edge_columns[0] if edge_columns else None,
-            )
-        )
+        edges = as_columns(graph.features.edge_attr) if isinstance(card.edge, Categories) else []
+        caption = printable(_caption(card, graph))
+        node_values, edge_values = _node_values(card, graph), edges[0] if edges else None
+        portraits.append(Portrait(graph, f"graph {index}", caption, node_values, edge_values))
     return portraits
-
-
-def _draw_picture(dataset: Dataset, numbers: Sequence[int], path: Path) -> None:
-    """Save a picture of these graphs."""
-    from pointset.reports.pictures import draw_gallery
-
-    heading = f"{printable(dataset.card.title)}: {len(numbers):,} of {counted(len(dataset), 'graph')}"
-    draw_gallery(_portraits(dataset, numbers), path, heading=heading, legend=_legend(dataset))
 
 
 def _legend(dataset: Dataset) -> Legend:
@@ -448,17 +435,14 @@ def _caption(card: Card, graph: Graph) -> str:
         positive = [target.name for target, value in zip(card.targets, values, strict=False) if value == 1]
         return ", ".join(positive) or "no label"
     if card.task is not Task.REGRESSION:
-        return f"{card.targets[0].name}: {_class_name(card, values[0])}"
+        value = values[0]
+        named = value.is_integer() and 0 <= value < len(card.classes)
+        return f"{card.targets[0].name}: {card.classes[int(value)] if named else _value(value)}"
     shown = [
         f"{target.name} {_value(value)} {target.unit if target.unit not in target.name else ''}".strip()
         for target, value in zip(card.targets[:_SHOWN_TARGETS], values, strict=False)
     ]
     return ", ".join(shown) + (", …" if len(values) > _SHOWN_TARGETS else "")
-
-
-def _class_name(card: Card, value: float) -> str:
-    named = value.is_integer() and 0 <= value < len(card.classes)
-    return card.classes[int(value)] if named else _value(value)
 
 
 def _value(value: float) -> str:

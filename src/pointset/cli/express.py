@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +66,11 @@ _THEOREM_EXAMPLES = """
                     holds instead
   [red]error[/red]             the experiment did not come to its end (exit code 1)
 """
-_COLOURS = {"holds": "green", "fails as printed": "yellow", "error": "red"}
+_VERDICTS = {  # with colour, and what is said of one and of several
+    "holds": ("green", "holds", "hold"),
+    "fails as printed": ("yellow", "fails as printed", "fail as printed"),
+    "error": ("red", "ended in an error", "ended in an error"),
+}
 _THREE_COLUMNS = 100  # columns of a terminal from which the verdict has one of its own
 _LONGEST_NAME = 24  # columns; longer ones take several lines, so that the evidence has room
 
@@ -124,26 +129,15 @@ def _print_results(results: Sequence[dict[str, Any]], seconds: float) -> None:
     table.columns[0].max_width = _LONGEST_NAME
     table.columns[1].no_wrap = not narrow
     for result in results:
-        name, verdict = _text(result["statement"], "bold"), _text(result["verdict"], _COLOURS[result["verdict"]])
+        name, verdict = _text(result["statement"], "bold"), _text(result["verdict"], _VERDICTS[result["verdict"]][0])
         found = _text(result["claim"], "dim").append("\n").append_text(_text(result["evidence"]))
         table.add_row(*([name.append("\n").append_text(verdict)] if narrow else [name, verdict]), found)
         table.add_row()
     console.print(table)
-    console.print(_summary(results, seconds))
-
-
-def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
-    """``31 statements: 24 hold, 7 fail as printed; 75 s``."""
-    parts = []
-    for verdict, one, many in (
-        ("holds", "holds", "hold"),
-        ("fails as printed", "fails as printed", "fail as printed"),
-        ("error", "ended in an error", "ended in an error"),
-    ):
-        count = sum(result["verdict"] == verdict for result in results)
-        if count:
-            parts.append(f"{count} {one if count == 1 else many}")
-    return f"{counted(len(results), 'statement')}: {', '.join(parts)}; {duration(seconds)}"
+    counts = Counter(result["verdict"] for result in results)
+    said = {verdict: one if counts[verdict] == 1 else many for verdict, (_, one, many) in _VERDICTS.items()}
+    parts = [f"{counts[verdict]} {text}" for verdict, text in said.items() if counts[verdict]]
+    console.print(f"{counted(len(results), 'statement')}: {', '.join(parts)}; {duration(seconds)}")
 
 
 def _text(text: str, style: str = "") -> Text:
@@ -400,7 +394,10 @@ def _print_distances(found: Mapping[str, Any]) -> None:
     occurring = [name for name in found["distances"] if found["degrees"]["per_distance"][name]["pairs"]]
     headings = ("spd", *occurring, *_MEASURES)
     table = plain_table(console, "read off", *headings, numbers=headings)
-    for name, probe, style in _probes(found):
+    probes = [("degrees", found["degrees"], "dim")]
+    for layer in found["layers"]:
+        probes += [(layer["name"], layer["trained"], "bold"), ("  fresh weights", layer["random"], "")]
+    for name, probe, style in probes:
         shares = [probe["accuracy"], *(probe["per_distance"][distance]["accuracy"] for distance in occurring)]
         measures = [probe[key] for key in _MEASURES.values()]
         table.add_row(name, *map(_percent, shares), *map(_r2, measures), style=style)
@@ -411,13 +408,6 @@ def _print_distances(found: Mapping[str, Any]) -> None:
         f"{graphs['test']:,} others with {counted(graphs['test_pairs'], 'pair')}; always naming the most common "
         f"distance is right for {found['majority']:.0%}"
     )
-
-
-def _probes(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    yield "degrees", found["degrees"], "dim"
-    for layer in found["layers"]:
-        yield layer["name"], layer["trained"], "bold"
-        yield "  fresh weights", layer["random"], ""
 
 
 def _percent(share: float | None) -> str:

@@ -29,7 +29,6 @@ from pointset.cli.options import (
     MatrixOption,
     check_graph_suffix,
     check_picture,
-    is_given,
     is_points_file,
     refuse_options,
 )
@@ -118,9 +117,9 @@ def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> No
         refuse_options(context, ["matrix"], "is about graphs; a file of points has its matrix already, so leave it out")
     else:
         check_graph_suffix(file, "FILE")
-    if picture is None and is_given(context, "graph"):
-        raise typer.BadParameter("--graph says which graph --picture draws; add --picture OUT.png")
-    if picture is not None:
+    if picture is None:
+        refuse_options(context, ["graph"], "says which graph --picture draws; add --picture OUT.png")
+    else:
         check_picture(picture)
 
 

@@ -69,19 +69,15 @@ JsonFileOption = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file, for programs.")
 ]
 PictureOption = Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the results: .png, .svg, .pdf.")]
+NoHeaderFlag = Annotated[bool, typer.Option("--no-header", help="The table has no header line.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", help="Print only problems, no progress and no summary.")]
-
-
-def is_given(context: typer.Context, option: str) -> bool:
-    """Whether the user named this option."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def refuse_options(context: typer.Context, options: Collection[str], reason: str) -> None:
     """Refuse those of these options that the user named, as they would have no effect."""
     for option in options:
-        if is_given(context, option):
+        source = context.get_parameter_source(option)
+        if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"--{option.replace('_', '-')} {reason}")
 
 
@@ -90,10 +86,12 @@ def split_names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def named_recipe(name: str, settings: Sequence[str]) -> Recipe:
+def named_recipe(name: str | None, settings: Sequence[str]) -> Recipe:
     """The recipe of this name, file or run folder, with the settings changed that were given."""
     from pointset.runs.recipe_files import read_recipe
 
+    if name is None:
+        raise typer.BadParameter("name a recipe; `pointset recipes` lists them", param_hint="RECIPE")
     if "=" in name:
         raise typer.BadParameter(f"got {name!r}; expected a recipe's name before settings", param_hint="RECIPE")
     return read_recipe(name, settings)

@@ -14,6 +14,7 @@ from pointset.cli.options import (
     DataDirOption,
     Device,
     DeviceOption,
+    NoHeaderFlag,
     QuietFlag,
     RunArgument,
     SmilesOption,
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 _RESUME = """
 [bold]Interrupted?[/bold]  Repeat the command: it resumes where it stopped.
 """
-EXAMPLES = (
-    """
+EXAMPLES = f"""
 [bold]Examples[/bold]
   pointset predict runs/mine molecules.csv -o out.csv      [dim]SMILES in a column[/dim]
   pointset predict runs/mine library.smi.gz -o out.csv     [dim]a million rows, too[/dim]
@@ -44,11 +44,8 @@ EXAMPLES = (
                         a label, or the class; then probability_CLASS for each
   status                ok, or why there is no prediction
   Models of nodes give a row for each, numbered from 0 in the column node.
-"""
-    + _RESUME
-)
-EMBED_EXAMPLES = (
-    """
+{_RESUME}"""
+EMBED_EXAMPLES = f"""
 [bold]Examples[/bold]
   pointset embed runs/mine molecules.csv -o out.csv    [dim]a row for each molecule[/dim]
   pointset embed runs/mine molecules.csv -o atoms.csv --level node
@@ -60,15 +57,12 @@ EMBED_EXAMPLES = (
                         the atom or node, from 0
   e0, e1, …             the input of the model's last linear map
   status                ok, or why there is no representation
-"""
-    + _RESUME
-)
+{_RESUME}"""
 INPUT_HELP = "A table of SMILES, a graph file or a folder of them, or the name of a dataset."
 _ONLY_FOR = {"smiles": "TABLE", "no_header": "TABLE", "workers": "TABLE", "split": "DATASET", "data_dir": "DATASET"}
 LevelName = StrEnum("LevelName", ["GRAPH", "NODE"])
 _Input = Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
 _Output = Annotated[Path, typer.Option("-o", "--output", metavar="OUT.csv", help="The file to write: .csv or .tsv.")]
-_NoHeader = Annotated[bool, typer.Option("--no-header", help="The table has no header line.")]
 _Split = Annotated[str | None, typer.Option(metavar="PART", help="Of a dataset: train, val or test; by default all.")]
 _BatchSize = Annotated[int, typer.Option(min=1, metavar="N", help="Graphs that are computed together.")]
 _Workers = Annotated[
@@ -84,7 +78,7 @@ def predict(
     given: _Input,
     output: _Output,
     smiles: SmilesOption = None,
-    no_header: _NoHeader = False,
+    no_header: NoHeaderFlag = False,
     split: _Split = None,
     data_dir: DataDirOption = None,
     batch_size: _BatchSize = 256,
@@ -121,7 +115,7 @@ def embed(
         typer.Option(metavar="LEVEL", help="graph or node; by default what the model predicts for."),
     ] = None,
     smiles: SmilesOption = None,
-    no_header: _NoHeader = False,
+    no_header: NoHeaderFlag = False,
     split: _Split = None,
     data_dir: DataDirOption = None,
     batch_size: _BatchSize = 256,

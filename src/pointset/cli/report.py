@@ -29,7 +29,6 @@ EXAMPLES = """
   Runs that differ only in seed or fold count as one recipe, with mean and
   standard deviation. Of the recipes' settings, only those that differ are shown.
 """
-_COMPARISON = Path("comparison.html")
 
 
 def report(
@@ -56,4 +55,4 @@ def report(
         if len(runs) == 1:
             typer.echo(write_report(runs[0], output))
         else:
-            typer.echo(write_comparison(runs, output or _COMPARISON))
+            typer.echo(write_comparison(runs, output or Path("comparison.html")))

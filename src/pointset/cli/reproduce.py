@@ -104,8 +104,7 @@ def reproduce(
             watch=progress.value,
         )
         if collect:
-            _check_begun(runs)
-            _finish(runs, runs.collect())
+            _collect(runs)
             return
         _say_missing(runs)
         if not plan_only:
@@ -117,12 +116,13 @@ def reproduce(
         _run(runs, forecasts)
 
 
-def _check_begun(runs: TableRuns) -> None:
+def _collect(runs: TableRuns) -> None:
     if runs.plan.spec.kind != "counted" and not any(runs.folder.is_done(run) for run in runs.plan.runs):
         raise MissingDataError(
             f"no run of this table is finished in {runs.folder.path}, so there is nothing to collect\n"
             "Name the folder of its runs with --run-dir, or run it: the same command without --collect"
         )
+    _finish(runs, runs.collect())
 
 
 def _say_missing(runs: TableRuns) -> None:
@@ -138,7 +138,6 @@ def _say_missing(runs: TableRuns) -> None:
 
 
 def _forecast(runs: TableRuns, quiet: bool) -> dict[str, Forecast | None]:
-    """Measured, and shown."""
     if not quiet and runs.left and runs.plan.spec.kind == "trained":
         say("Timing some steps of each model …", style="dim")
     forecasts = runs.forecasts()

@@ -30,7 +30,6 @@ EXAMPLES = """
   FILE/KEY is a figure of another JSON file in the folder, FILE/KEY as .4f
   the same with four digits.
 """
-_README = Path("README.md")
 
 
 def results(
@@ -70,7 +69,7 @@ def results(
             raise typer.BadParameter("--check writes nothing; give --check or --keep, not both", param_hint="--keep")
         for path in keep or []:
             _put_table(path, folder)
-        others = readme if readme is not None else [_README, *sorted(output.parent.glob("*.md"))]
+        others = readme if readme is not None else [Path("README.md"), *sorted(output.parent.glob("*.md"))]
         _update(folder, output, [path for path in others if path != output and path.is_file()], check=check)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -105,10 +106,8 @@ def _recipe(name: str | None, settings: list[str], run_dir: Path | None, resume:
 
     if resume and run_dir is None:
         raise typer.BadParameter("say which run to resume with --run-dir DIR", param_hint="--resume")
-    if name is not None:
+    if name is not None or not resume:
         return named_recipe(name, settings)
-    if not resume:
-        raise typer.BadParameter("name a recipe; `pointset recipes` lists them", param_hint="RECIPE")
     if several:
         raise typer.BadParameter("to resume several runs, name their recipe as before", param_hint="RECIPE")
     if run_dir is None or not (run_dir / "recipe.yaml").exists():
@@ -119,12 +118,8 @@ def _recipe(name: str | None, settings: list[str], run_dir: Path | None, resume:
 def _free_folder(name: str) -> Path:
     """runs/NAME, or runs/NAME-2, -3, … where that is taken."""
     base = Path("runs") / folder_name(name, "run")
-    number = 1
-    folder = base
-    while folder.exists():
-        number += 1
-        folder = base.with_name(f"{base.name}-{number}")
-    return folder
+    others = (base.with_name(f"{base.name}-{number}") for number in itertools.count(2))
+    return next(folder for folder in itertools.chain([base], others) if not folder.exists())
 
 
 def _resume_command(folder: Path) -> str:

@@ -104,6 +104,9 @@ def tune(
         if dry_run:
             _print_plan(space, folder, trials=trials, storage=storage, pruning=not no_pruning)
             return
+        mode = progress.value
+        if progress is Progress.AUTO:  # away from a terminal the line of each trial is enough
+            mode = "bar" if sys.stderr.isatty() else "quiet"
         result = _search(
             space,
             folder,
@@ -117,7 +120,7 @@ def tune(
             pruning=not no_pruning,
             data_dir=data_dir,
             device=device.value,
-            watch=_mode(progress),
+            watch=mode,
         )
         _finish(result, json_file)
 
@@ -134,22 +137,14 @@ def _recipe(name: str, settings: list[str], fix: list[str], epochs: int | None) 
     return recipe, list(dict.fromkeys([*fixed, *(one.partition("=")[0].strip() for one in settings)]))
 
 
-def _mode(progress: Progress) -> str:
-    """``auto``: a bar on a terminal; elsewhere the line of each trial is enough."""
-    if progress is not Progress.AUTO:
-        return progress.value
-    return "bar" if sys.stderr.isatty() else "quiet"
-
-
 def _search(space: Space, folder: Path, **options: Any) -> TuningResult:
     from pointset.tuning.search import check_tune_extra
+    from pointset.tuning.search import tune as search
 
     check_tune_extra()
     for note in space.notes:
         say(note, style="dim")
     load_torch()
-    from pointset.tuning.search import tune as search
-
     return search(space.recipe, folder, on_trial=_show_trial, **options)
 
 
@@ -206,14 +201,10 @@ def _finish(result: TuningResult, json_file: Path | None) -> None:
     if json_file is not None:
         write_json(json_file, content)
     _print_best(result)
-    report = None
-    with optional_report():
-        report = write_tuning_report(content, result.folder)
-    console = output_console()
     if result.best:
-        console.print(f"train it: pointset train {result.folder / 'best.yaml'}", soft_wrap=True)
-    if report is not None:
-        console.print(f"report: {report}", soft_wrap=True)
+        typer.echo(f"train it: pointset train {result.folder / 'best.yaml'}")
+    with optional_report():
+        typer.echo(f"report: {write_tuning_report(content, result.folder)}")
 
 
 def _print_best(result: TuningResult) -> None:
