@@ -104,9 +104,7 @@ def tune(
         if dry_run:
             _print_plan(space, folder, trials=trials, storage=storage, pruning=not no_pruning)
             return
-        mode = progress.value
-        if progress is Progress.AUTO:  # away from a terminal the line of each trial is enough
-            mode = "bar" if sys.stderr.isatty() else "quiet"
+        automatic = "bar" if sys.stderr.isatty() else "quiet"  # in a log the line of each trial is enough
         result = _search(
             space,
             folder,
@@ -120,7 +118,7 @@ def tune(
             pruning=not no_pruning,
             data_dir=data_dir,
             device=device.value,
-            watch=mode,
+            watch=automatic if progress is Progress.AUTO else progress.value,
         )
         _finish(result, json_file)
 
