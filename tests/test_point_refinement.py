@@ -160,8 +160,8 @@ def test_features_of_nodes_and_edges_and_weights_are_seen() -> None:
 @pytest.mark.parametrize(
     ("graphs", "options", "expected"),
     [
-        ([cycle(4)], {"layers": 0}, "from 1"),
-        ([cycle(4)], {"layers": True}, "from 1"),
+        ([cycle(4)], {"layers": 0}, "a whole number, 1 or more"),
+        ([cycle(4)], {"layers": True}, "a whole number, 1 or more"),
         ([cycle(4)], {"matrix": "normalized_adjacency"}, "adjacency, laplacian, augmented"),
         ([cycle(4)], {"matrix": "laplace"}, "laplacian"),
         ([np.array([[0, 0.5], [0.5, 0]])], {}, "graph 0 has weights"),
