@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -279,15 +279,31 @@ def counting(
     picture: PictureOption = None,
 ) -> None:
     """Test which substructures a trained model counts, at each node of graphs that it has not seen."""
+
+    def measure() -> dict[str, Any]:
+        from pointset.paper.trained_counting import count_fresh
+
+        return count_fresh(run, graphs=graphs, seed=seed, data_dir=data_dir)
+
+    _test_model(measure, _print_counting, "draw_counting", json_file, picture)
+
+
+def _test_model(
+    measure: Callable[[], dict[str, Any]],
+    show: Callable[[Mapping[str, Any]], None],
+    draw: str,
+    json_file: Path | None,
+    picture: Path | None,
+) -> None:
+    """What ``counting`` and ``distances`` do: measure, print, write; ``draw`` is a function of reports.pictures."""
     with reported_errors():
         check_outputs(json_file, picture)
         load_torch()
-        from pointset.paper.trained_counting import count_fresh
-        from pointset.reports.pictures import draw_counting
+        from pointset.reports import pictures
 
-        found = count_fresh(run, graphs=graphs, seed=seed, data_dir=data_dir)
-        _print_counting(found)
-        write_outputs(found, json_file, picture, draw_counting)
+        found = measure()
+        show(found)
+        write_outputs(found, json_file, picture, getattr(pictures, draw))
 
 
 def _print_counting(found: Mapping[str, Any]) -> None:
@@ -378,15 +394,13 @@ def distances(
     picture: PictureOption = None,
 ) -> None:
     """Test which distances between nodes can be read off a trained model, layer by layer, beside fresh weights."""
-    with reported_errors():
-        check_outputs(json_file, picture)
-        load_torch()
-        from pointset.paper.trained_distances import measure_distances
-        from pointset.reports.pictures import draw_distances
 
-        found = measure_distances(run, graphs=graphs, seed=seed, data_dir=data_dir)
-        _print_distances(found)
-        write_outputs(found, json_file, picture, draw_distances)
+    def measure() -> dict[str, Any]:
+        from pointset.paper.trained_distances import measure_distances
+
+        return measure_distances(run, graphs=graphs, seed=seed, data_dir=data_dir)
+
+    _test_model(measure, _print_distances, "draw_distances", json_file, picture)
 
 
 def _print_distances(found: Mapping[str, Any]) -> None:

@@ -95,7 +95,14 @@ def predict(
     memory does not grow with their number.
     """
     _answer(
-        *(context, run, given, output, device, overwrite, restart, quiet),
+        context,
+        run,
+        given,
+        output,
+        device,
+        overwrite,
+        restart,
+        quiet,
         smiles=smiles,
         header=not no_header,
         part=split,
@@ -131,7 +138,14 @@ def embed(
     for each, constant memory.
     """
     _answer(
-        *(context, run, given, output, device, overwrite, restart, quiet),
+        context,
+        run,
+        given,
+        output,
+        device,
+        overwrite,
+        restart,
+        quiet,
         embed=True,
         level=None if level is None else level.value,
         smiles=smiles,
