@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,report,tune,bench,dev]'
 	touch $@
 
-demo: $(READY)  ## train a model that counts substructures (minutes); writes out/counting-small/, goes on if broken off
+demo: $(READY)  ## train a model that counts substructures (minutes); writes out/counting-small/, resumes if interrupted
 	$(BIN)/pointset train counting-small --run-dir out/counting-small --resume
 
 tour: $(READY)  ## real graphs become points and come back; writes out/tour/
