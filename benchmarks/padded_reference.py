@@ -1,14 +1,15 @@
-"""The preset `pst-released` written the padded way, to measure against: encoder_speed.py runs it.
+"""The presets `pst-released` and `pst` written the padded way, to measure against: encoder_speed.py runs them.
 
-The same mathematics as `PointModel.from_preset("pst-released")`, laid out as the authors lay it out: a batch padded to
-its largest graph, channels last, einsum for every product, boolean masks, the eigenvectors of the padded Laplacian
-computed inside the forward pass in the type of the model (float32), gradients by autograd. Written from the description
-of the model; `tests/test_padded_reference.py` shows that outputs and gradients agree with ours for the same weights.
+The same mathematics as `PointModel.from_preset("pst-released")` and `("pst")`, laid out as the authors lay theirs out:
+a batch padded to its largest graph, channels last, einsum for every product, boolean masks, the eigenvectors of the
+padded Laplacian computed inside the forward pass in the type of the model (float32), gradients by autograd. Written
+from the description of the models; `tests/test_padded_reference.py` shows that outputs and gradients agree with ours
+for the same weights.
 
 B graphs, N nodes of the largest, M = N − 1 padded rank (the smallest eigenpair is always dropped), d channels.
 
 As the authors do, the last layer also computes new vectors, which nothing reads: their weights get no gradient and
-cannot change the result. Our model has no such weights; here they hold a fixed number. The random order of the nodes
+cannot change the result. Our models have no such weights; here they hold a fixed number. The random order of the nodes
 that the authors draw before each decomposition is left out: it changes neither the result nor the time.
 """
 
@@ -23,11 +24,13 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from pointset import Categories, PointModel
-from pointset.encoders.pst import ReleasedPSTLayer
+from pointset.encoders.coordinates import LearnedFromRoot
+from pointset.encoders.pst import PSTLayer, ReleasedPSTLayer
 from pointset.points.graphs import Graph
 
 ZERO_BELOW = 1e-4  # eigenvalues of smaller magnitude are masked
 LENGTH_FLOOR = 1e-3
+LONGEST_VECTOR = 3.0
 SIZE_EXPONENT = -0.925
 
 
@@ -109,6 +112,21 @@ class PaddedEigenvalues(nn.Module):
         return x.masked_fill(~kept.unsqueeze(-1), 0)
 
 
+class PaddedFromRoot(nn.Module):
+    """f(Λ) = a ⊙ √Λ + DeepSet(Λ); masked eigenvalues give zeros."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.empty(channels))
+        self.learned = PaddedEigenvalues(channels)
+
+    def forward(self, eigenvalues: Tensor, kept: Tensor) -> Tensor:
+        """(B, M), (B, M) → (B, M, d)."""
+        roots = eigenvalues.clamp(min=0).sqrt().masked_fill(~kept, 0)
+        result: Tensor = roots.unsqueeze(-1) * self.scale + self.learned(eigenvalues, kept)
+        return result
+
+
 class PaddedLayer(nn.Module):
     """One layer: scalars (B, N, d), vectors (B, N, M, d), attention (B, N, N, d) that grows from layer to layer."""
 
@@ -138,15 +156,50 @@ class PaddedLayer(nn.Module):
         return s, v, attention
 
 
-class PaddedReleased(nn.Module):
-    """The released model for graphs with categorical node features, mean over the nodes at the end."""
+class PaddedPSTLayer(nn.Module):
+    """One layer of `pst`, equations (1) to (4): each has attention of its own, which also sees the scalars."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.norm_s = nn.LayerNorm(channels, elementwise_affine=False)
+        self.query, self.key, self.left, self.right, self.query_s, self.key_s, self.w3, self.w4 = (
+            nn.Linear(channels, channels, bias=False) for _ in range(8)
+        )
+        self.pair_mlp = MLP([2 * channels, channels, channels], norm=False, tail=False)
+        self.mlp1 = MLP([2 * channels, channels, channels], norm=False, tail=False)
+        self.mlp2 = MLP([channels] * 3, norm=False, tail=False)
+
+    def forward(
+        self, s: Tensor, v: Tensor, attention: Tensor | None, pairs: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """State, attention before (not used), pairs that are there, n^-0.925 → state, attention."""
+        normed_s = self.norm_s(s)
+        lengths = v.square().sum(2).mean(-1)[..., None, None]  # (B, N, 1, 1)
+        bound_v = v * (1 + lengths / LONGEST_VECTOR**2).rsqrt()
+        of_scalars = torch.einsum("bid,bjd->bijd", self.query_s(normed_s), self.key_s(normed_s))
+        of_vectors = torch.einsum("bimd,bjmd->bijd", self.query(bound_v), self.key(bound_v))
+        term = self.pair_mlp(torch.cat([of_scalars, of_vectors], dim=-1))
+        attention = (term * scale).masked_fill(~pairs.unsqueeze(-1), 0)
+        diagonal = torch.einsum("bimd,bimd->bid", self.left(bound_v), self.right(bound_v))
+        mixed_s = self.mlp1(torch.cat([normed_s, diagonal], dim=-1))
+        mixed_v = self.w3(bound_v * self.mlp2(normed_s).unsqueeze(2)) + self.w4(bound_v)
+        s = s + torch.einsum("bijd,bjd->bid", attention, mixed_s)
+        v = v + torch.einsum("bijd,bjmd->bimd", attention, mixed_v)
+        return s, v, attention
+
+
+class PaddedModel(nn.Module):
+    """A model for graphs with categorical node features, mean over the nodes at the end."""
+
+    function_type: type[nn.Module]
+    layer_type: type[nn.Module]
 
     def __init__(self, sizes: Sequence[int], channels: int, layers: int, out: int = 1):
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size + 1, channels, padding_idx=0) for size in sizes)
         self.norm_s = nn.LayerNorm(channels, elementwise_affine=False)
-        self.function = PaddedEigenvalues(channels)
-        self.layers = nn.ModuleList(PaddedLayer(channels) for _ in range(layers))
+        self.function = self.function_type(channels)
+        self.layers = nn.ModuleList(self.layer_type(channels) for _ in range(layers))
         self.readout = nn.Linear(channels, out)
 
     def forward(self, batch: PaddedBatch) -> Tensor:
@@ -167,6 +220,21 @@ class PaddedReleased(nn.Module):
         return result
 
 
+class PaddedReleased(PaddedModel):
+    """The released model."""
+
+    function_type, layer_type = PaddedEigenvalues, PaddedLayer
+
+
+class PaddedPST(PaddedModel):
+    """The paper's model as `pst` has it."""
+
+    function_type, layer_type = PaddedFromRoot, PaddedPSTLayer
+
+
+REFERENCES: dict[str, type[PaddedModel]] = {"pst-released": PaddedReleased, "pst": PaddedPST}
+
+
 class SharedWeight(NamedTuple):
     """A weight of ours and the same weight of the reference; ``rows`` and ``their_rows`` say which rows are meant."""
 
@@ -176,14 +244,14 @@ class SharedWeight(NamedTuple):
     their_rows: slice = slice(None)
 
 
-def reference_of(model: PointModel) -> PaddedReleased:
-    """The reference with the weights of a model of the preset `pst-released` with categorical node features."""
+def reference_of(model: PointModel) -> PaddedModel:
+    """The reference with the weights of a model of `pst-released` or `pst` with categorical node features."""
     settings = model.settings
-    if settings is None or settings.preset != "pst-released" or not isinstance(settings.node, Categories):
-        raise ValueError("the reference knows the preset pst-released with categorical node features only")
+    if settings is None or settings.preset not in REFERENCES or not isinstance(settings.node, Categories):
+        raise ValueError(f"the reference knows {' and '.join(REFERENCES)} with categorical node features only")
     if settings.edge is not None or settings.pooling != "mean" or settings.level != "graph":
         raise ValueError("the reference knows no edge features and no pooling but the mean over the nodes")
-    reference = PaddedReleased(settings.node.sizes, settings.dim, settings.layers, settings.out)
+    reference = REFERENCES[settings.preset](settings.node.sizes, settings.dim, settings.layers, settings.out)
     reference.to(model.readout.linear.weight.dtype)
     with torch.no_grad():
         for parameter in reference.parameters():  # padding stays 0; of the last layer's vectors nothing is read
@@ -195,29 +263,54 @@ def reference_of(model: PointModel) -> PaddedReleased:
     return reference
 
 
-def shared_weights(model: PointModel, reference: PaddedReleased) -> Iterator[SharedWeight]:
+def shared_weights(model: PointModel, reference: PaddedModel) -> Iterator[SharedWeight]:
     """Every weight of ours beside its place in the reference."""
     for ours, theirs in zip(model.scalars.parameters(), reference.tables.parameters(), strict=True):
         yield SharedWeight(ours, theirs, their_rows=slice(1, None))  # row 0 is padding there
-    yield from _in_order(model.coordinates, reference.function)
-    our_layers = [module for module in model.encoder.modules() if isinstance(module, ReleasedPSTLayer)]
-    their_layers = [module for module in reference.layers if isinstance(module, PaddedLayer)]
-    for our_layer, their_layer in zip(our_layers, their_layers, strict=True):
-        yield from _of_layer(our_layer, their_layer)
+    yield from _of_function(model.coordinates.function, reference.function)
+    our_layers = [module for module in model.encoder.modules() if isinstance(module, ReleasedPSTLayer | PSTLayer)]
+    for our_layer, their_layer in zip(our_layers, reference.layers, strict=True):
+        if isinstance(our_layer, PSTLayer) and isinstance(their_layer, PaddedPSTLayer):
+            yield from _of_pst_layer(our_layer, their_layer)
+        elif isinstance(our_layer, ReleasedPSTLayer) and isinstance(their_layer, PaddedLayer):
+            yield from _of_released_layer(our_layer, their_layer)
     yield from _in_order(model.readout.linear, reference.readout)
 
 
-def _of_layer(ours: ReleasedPSTLayer, theirs: PaddedLayer) -> Iterator[SharedWeight]:
-    channels = theirs.query.in_features
-    for position, linear in enumerate((theirs.query, theirs.key, theirs.left, theirs.right)):
-        rows = slice(position * channels, (position + 1) * channels)
-        yield SharedWeight(ours.projections.weight, linear.weight, rows)
+def _of_function(ours: nn.Module | Tensor, theirs: nn.Module) -> Iterator[SharedWeight]:
+    if isinstance(ours, LearnedFromRoot) and isinstance(theirs, PaddedFromRoot):
+        yield SharedWeight(ours.root.scale, theirs.scale)
+        ours, theirs = ours.learned, theirs.learned
+    assert isinstance(ours, nn.Module)
+    yield from _in_order(ours, theirs)
+
+
+def _of_released_layer(ours: ReleasedPSTLayer, theirs: PaddedLayer) -> Iterator[SharedWeight]:
+    yield from _in_turn(ours.projections.weight, theirs.query, theirs.key, theirs.left, theirs.right)
     yield from _in_order(ours.attention, theirs.pair_mlp)
     yield from _in_order(ours.gate_s, theirs.gate_s)
     yield from _in_order(ours.value_s, theirs.value_s)
     if ours.gate_v is not None and ours.value_v is not None:
         yield from _in_order(ours.gate_v, theirs.gate_v)
         yield from _in_order(ours.value_v, theirs.value_v)
+
+
+def _of_pst_layer(ours: PSTLayer, theirs: PaddedPSTLayer) -> Iterator[SharedWeight]:
+    yield from _in_turn(ours.projections_v.weight, theirs.query, theirs.key, theirs.left, theirs.right)
+    yield from _in_turn(ours.projections_s.weight, theirs.query_s, theirs.key_s)
+    yield from _in_order(ours.attention, theirs.pair_mlp)
+    yield from _in_order(ours.mixer_s.mlp1, theirs.mlp1)
+    if ours.mixer_v is not None:
+        yield from _in_order(ours.mixer_v.mlp2, theirs.mlp2)
+        yield from _in_order(ours.mixer_v.w3, theirs.w3)
+        yield from _in_order(ours.mixer_v.w4, theirs.w4)
+
+
+def _in_turn(stacked: Tensor, *linears: nn.Linear) -> Iterator[SharedWeight]:
+    """Square weights that stand one below the other in one of ours."""
+    for position, linear in enumerate(linears):
+        rows = slice(position * linear.out_features, (position + 1) * linear.out_features)
+        yield SharedWeight(stacked, linear.weight, rows)
 
 
 def _in_order(ours: nn.Module, theirs: nn.Module) -> Iterator[SharedWeight]:

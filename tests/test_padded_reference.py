@@ -1,4 +1,4 @@
-"""The padded reference of the benchmarks computes what `pst-released` computes: same outputs, same gradients."""
+"""The padded references of the benchmarks compute what `pst-released` and `pst` compute: outputs and gradients."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ from pointset.points.graphs import Features, GraphArrays
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # scripts, not a package
 
-from encoder_speed import operations, random_molecule, synthetic_zinc
-from padded_reference import PaddedReleased, pad, reference_of, shared_weights
+from operations import operations
+from padded_reference import REFERENCES, PaddedModel, pad, reference_of, shared_weights
 from tests.tolerances import near, rounding, terms_of_model
+from zinc_graphs import random_molecule, synthetic_zinc
 
 CHANNELS = 16
+PRESETS = list(REFERENCES)
+# Of the last layer: they make vectors, which nothing reads.
+LAST_VECTORS = {
+    "pst-released": {"value_v.weight", "gate_v.0.weight", "gate_v.0.bias"},
+    "pst": {"w3.weight", "w4.weight", "mlp2.0.weight", "mlp2.0.bias", "mlp2.2.weight", "mlp2.2.bias"},
+}
 TYPES = [torch.float32, torch.float64]
 
 
@@ -44,11 +51,11 @@ def with_features(sizes: list[int], parts: list[int]) -> GraphArrays:
     return GraphArrays.from_flat(nodes, edges, np.concatenate(ends).T, bonds, features)
 
 
-def both(graphs: GraphArrays, layers: int, dtype: torch.dtype) -> tuple[pointset.PointModel, PaddedReleased]:
+def both(preset: str, graphs: GraphArrays, layers: int, dtype: torch.dtype) -> tuple[pointset.PointModel, PaddedModel]:
     """Both models after a backward pass of the same loss; outputs are compared on the way."""
     torch.manual_seed(layers)
     node = pointset.Categories(28)
-    model = pointset.PointModel.from_preset("pst-released", node=node, out=3, dim=CHANNELS, layers=layers).to(dtype)
+    model = pointset.PointModel.from_preset(preset, node=node, out=3, dim=CHANNELS, layers=layers).to(dtype)
     reference = reference_of(model)
     ours: Tensor = model(pointset.collate(list(pointset.to_points_many(graphs, dtype=dtype, progress=False))))
     theirs: Tensor = reference(pad(list(graphs), dtype))
@@ -59,11 +66,12 @@ def both(graphs: GraphArrays, layers: int, dtype: torch.dtype) -> tuple[pointset
     return model, reference
 
 
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("graphs", [molecules(), with_features([9, 1, 6, 4], [1, 1, 2, 3])], ids=["connected", "parts"])
-def test_outputs_and_gradients_agree(graphs: GraphArrays, layers: int, dtype: torch.dtype) -> None:
-    model, reference = both(graphs, layers, dtype)
+def test_outputs_and_gradients_agree(preset: str, graphs: GraphArrays, layers: int, dtype: torch.dtype) -> None:
+    model, reference = both(preset, graphs, layers, dtype)
     # Forward and backward, then a sum over all nodes. In float32 the error of a small gradient is that of the large
     # ones which cancel in it, so the scale is the largest of the whole model; in float64 it is each weight's own.
     allowed = rounding(dtype, 2 * terms_of_model(nodes=30, dim=CHANNELS, layers=layers) + sum(graphs.num_nodes))
@@ -77,47 +85,55 @@ def test_outputs_and_gradients_agree(graphs: GraphArrays, layers: int, dtype: to
         assert difference <= (allowed * steepest if dtype is torch.float32 else 1e-8 * largest)
 
 
-def test_every_weight_of_ours_is_in_the_reference() -> None:
-    model, reference = both(molecules(), 2, torch.float64)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_weight_of_ours_is_in_the_reference(preset: str) -> None:
+    model, reference = both(preset, molecules(), 2, torch.float64)
     shared = list(shared_weights(model, reference))
     assert {id(weight.ours) for weight in shared} == {id(parameter) for parameter in model.parameters()}
     covered = sum(weight.ours[weight.rows].numel() for weight in shared)
     assert covered == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_only_the_vectors_of_the_last_layer_are_extra_in_the_reference() -> None:
-    model, reference = both(molecules(), 2, torch.float64)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_only_the_vectors_of_the_last_layer_are_extra_in_the_reference(preset: str) -> None:
+    model, reference = both(preset, molecules(), 2, torch.float64)
     shared = {id(weight.theirs) for weight in shared_weights(model, reference)}
     extra = {name: parameter for name, parameter in reference.named_parameters() if id(parameter) not in shared}
-    assert set(extra) == {"layers.1.value_v.weight", "layers.1.gate_v.0.weight", "layers.1.gate_v.0.bias"}
+    assert set(extra) == {f"layers.1.{name}" for name in LAST_VECTORS[preset]}
     assert all(parameter.grad is None for parameter in extra.values())
 
 
-def test_weights_of_the_last_layers_vectors_do_not_matter() -> None:
-    _, reference = both(molecules(), 2, torch.float64)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_weights_of_the_last_layers_vectors_do_not_matter(preset: str) -> None:
+    _, reference = both(preset, molecules(), 2, torch.float64)
     batch = pad(list(molecules()), torch.float64)
     before = reference(batch)
     with torch.no_grad():
-        dict(reference.named_parameters())["layers.1.value_v.weight"].normal_()
+        for name in LAST_VECTORS[preset]:
+            dict(reference.named_parameters())[f"layers.1.{name}"].normal_()
     assert torch.equal(reference(batch), before)
 
 
 def test_the_reference_refuses_other_models() -> None:
     with pytest.raises(ValueError, match="pst-released"):
-        reference_of(pointset.PointModel.from_preset("pst", node=28))
+        reference_of(pointset.PointModel.from_preset("psds", node=28))
     with pytest.raises(ValueError, match="edge features"):
         reference_of(pointset.PointModel.from_preset("pst-released", node=28, edge=4))
 
 
-def test_counted_operations_are_those_that_torch_counts_in_the_reference() -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_counted_operations_are_those_that_torch_counts_in_the_reference(preset: str) -> None:
     graphs, n, d, layers = with_features([20] * 3, [1] * 3), 20, 24, 3  # of one size: nothing is padded
-    reference = PaddedReleased([28], d, layers)
+    reference = REFERENCES[preset]([28], d, layers)
+    for parameter in reference.parameters():
+        torch.nn.init.constant_(parameter, 1 / d)
     with FlopCounterMode(display=False) as forward:
         output = reference(pad(list(graphs)))
     with FlopCounterMode(display=False) as backward:
         torch.autograd.backward(output.sum())
-    counted = operations([(n, n - 1)] * 3, d, layers)
-    last_vectors = 3 * (2 * d**2 * n * (n - 1) + 2 * d * n**2 * (n - 1) + 2 * d**2 * n)  # computed, never read
+    counted = operations(preset, [(n, n - 1)] * 3, d, layers)
+    maps, gates = {"pst-released": (1, 1), "pst": (2, 2)}[preset]  # d × d, of vectors and of scalars
+    last_vectors = 3 * (maps * 2 * d**2 * n * (n - 1) + 2 * d * n**2 * (n - 1) + gates * 2 * d**2 * n)  # never read
     assert forward.get_total_flops() == pytest.approx(counted / 3 + last_vectors, rel=1e-6)
     assert backward.get_total_flops() == pytest.approx(2 * counted / 3, rel=1e-3)
 
