@@ -55,7 +55,7 @@ bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/
 	$(BIN)/python benchmarks/molecules.py
 	$(BIN)/python benchmarks/startup.py
 
-bench-encoders: $(READY)  ## speed and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)
+bench-encoders: $(READY)  ## speed, growth and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)
 	$(BIN)/python benchmarks/encoder_speed.py
 	$(BIN)/python benchmarks/encoder_growth.py
 
