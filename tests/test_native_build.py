@@ -158,7 +158,8 @@ def test_a_source_that_does_not_compile_costs_one_line_once(
     said = capfd.readouterr().err
     assert loaded.library is None and not loaded.status.active
     assert loaded.status.text.startswith("torch (the kernels did not compile: ") and "error" in loaded.status.text
-    assert "error" in kept(tmp_path, "log").read_text() and str(kept(tmp_path, "log")) in loaded.status.text
+    assert "error" in kept(tmp_path, "log").read_text() and str(kept(tmp_path, "log")) == loaded.status.log
+    assert str(tmp_path) not in loaded.status.text and loaded.status.log in said  # the text is published with results
     assert said.count("\n") == 1 and "Torch computes instead" in said
 
     start = time.monotonic()
@@ -268,7 +269,7 @@ def test_a_folder_mounted_noexec(
 
 def test_off(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(build.VARIABLE, "0")
-    assert build.load(source) == (None, (False, "torch (POINTSET_NATIVE=0)"))
+    assert build.load(source) == (None, (False, "torch (POINTSET_NATIVE=0)", ""))
     assert build.expected(source).text == "torch (POINTSET_NATIVE=0)"
     assert not (tmp_path / "cache").exists()
 

@@ -83,7 +83,7 @@ class TestOneRun:
         assert read_recipe(folder / "recipe.yaml") == recipe
         environment = json.loads((folder / "environment.json").read_text())
         assert environment["pointset"] == pointset.__version__ and environment["packages"]["torch"]
-        assert environment["data"]["sha256"]
+        assert environment["data"]["sha256"] and environment["kernels"].startswith(("native kernels (", "torch ("))
 
     def test_metrics_have_a_row_for_each_epoch(self, recipe: Recipe, tmp_path: Path) -> None:
         run(changed(recipe, trainer__epochs=3), tmp_path / "run")

@@ -55,10 +55,11 @@ _COMPILER_SECONDS = 900  # a compiler that hangs must not hang a run
 
 
 class Status(NamedTuple):
-    """Which path computes: ``native kernels (g++ 12.2, AVX-512, float32)``, or ``torch (why)``."""
+    """Which path computes: ``native kernels (g++ 12.2, AVX-512, float32)``, or ``torch (why)``; no paths of files."""
 
     active: bool
     text: str
+    log: str = ""  # the file with all that the compiler said, where it failed
 
 
 class Loaded(NamedTuple):
@@ -177,7 +178,7 @@ def find_compiler() -> Compiler | None:
         with suppress(ValueError, OSError, subprocess.SubprocessError):  # ValueError: an open quote in CXX
             words = shlex.split(wanted)
             if words and (found := shutil.which(words[0])):
-                command = (found, *words[1:])
+                command = (str(Path(found).absolute()), *words[1:])
                 if lines := _run([*command, "--version"], seconds=30).splitlines():
                     return Compiler(command, lines[0])
     return None
@@ -221,7 +222,7 @@ class _Slot(NamedTuple):
         """None where nothing was compiled yet, or the file is damaged."""
         with suppress(OSError, FileFormatError, KeyError):
             found = read_json(self.file("json"))
-            status = Status(bool(found["active"]), str(found["text"]))
+            status = Status(bool(found["active"]), str(found["text"]), str(found["log"]))
             return _Record(status, bool(found["openmp"]), str(found["sha256"]))
         return None
 
@@ -244,8 +245,8 @@ class _Slot(NamedTuple):
                     shutil.copyfile(library, temporary)
             if log:
                 self.file("log").write_text(log, encoding="utf-8")
-            content = {"active": record.status.active, "text": record.status.text}
-            write_json(self.file("json"), content | {"openmp": record.openmp, "sha256": record.sha256})
+            content = record.status._asdict() | {"openmp": record.openmp, "sha256": record.sha256}
+            write_json(self.file("json"), content)
 
 
 def _slots(source: Path, mode: str) -> list[_Slot]:
@@ -265,7 +266,7 @@ def _slots(source: Path, mode: str) -> list[_Slot]:
         sources = [path.read_bytes() for path in sorted({source, *source.parent.glob("*.h")})]
         folder = cache_folder() / "native"
     except OSError as error:
-        raise _BuildError(f"{error.filename} cannot be read ({error.strerror}): install pointset again") from None
+        raise _BuildError(f"{source.name} cannot be read ({error.strerror}): install pointset again") from None
     except RuntimeError:  # of Path.home
         raise _BuildError("there is no home folder for a cache: name a folder in POINTSET_CACHE") from None
     key = f"kernels-{_digest(ABI, _FLAGS, _WHERE_ACCEPTED, architecture, sorted(features), sources)}"
@@ -312,11 +313,11 @@ def _compiled(slot: _Slot, source: Path, folder: Path, why: str, *, keep: bool) 
     try:
         library, record = _build(slot.compiler, source, folder)
     except _BuildError as failure:
-        reason = f"{failure}; full log at {slot.file('log')}" if failure.log and keep else f"{failure}"
-        record = _Record(Status(False, f"torch ({reason})"))
+        log = str(slot.file("log")) if failure.log and keep else ""
+        record = _Record(Status(False, f"torch ({failure})", log))
         if keep and failure.lasting:
             slot.keep(record, log=failure.log)
-        _say(f"{reason}. Torch computes instead, slower")
+        _say(f"{failure}. Torch computes instead, slower{f'; full log: {log}' if log else ''}")
         return Loaded(None, record.status)
     except BaseException:  # Ctrl-C
         _say("stopped")
@@ -361,12 +362,12 @@ def _works(compiler: Compiler, flag: str, folder: Path) -> bool:
 def _linked(compiler: Compiler, flags: Sequence[str], source: Path, output: Path) -> Path:
     compiled = output.with_suffix(".o")
     steps = (
-        [*compiler.command, *flags, "-c", str(source), "-o", str(compiled)],
+        [*compiler.command, *flags, "-c", source.name, "-o", str(compiled)],
         [*compiler.command, "-shared", str(compiled), "-o", str(output)],
     )
     for command in steps:
         try:
-            _run(command, _COMPILER_SECONDS, TMPDIR=str(output.parent))
+            _run(command, _COMPILER_SECONDS, folder=source.parent, TMPDIR=str(output.parent))
         except subprocess.CalledProcessError as error:
             said = f"{error.stderr}".strip() or f"{compiler.name} ended with code {error.returncode}"
             first = next((line for line in said.splitlines() if "error" in line), said.splitlines()[0])
@@ -380,11 +381,12 @@ def _linked(compiler: Compiler, flags: Sequence[str], source: Path, output: Path
     return output
 
 
-def _run(command: list[str], seconds: float, **variables: str) -> str:
+def _run(command: list[str], seconds: float, folder: Path | None = None, **variables: str) -> str:
     """What the command writes to stdout."""
     return subprocess.run(  # noqa: S603 - the user's compiler
         command,
         check=True,
+        cwd=folder,
         capture_output=True,
         stdin=subprocess.DEVNULL,
         text=True,
@@ -403,7 +405,7 @@ def _opened(path: Path, *, openmp: bool) -> ctypes.CDLL:
     except OSError as error:
         said = clipped(printable(f"{error}"), 200)
         if "failed to map segment" in said:
-            said = f"{path.parent} may not hold programs (mounted noexec?): name another folder in POINTSET_CACHE"
+            said = "the cache may not hold programs (mounted noexec?), name another folder in POINTSET_CACHE"
         raise _BuildError(f"the compiled kernels cannot be loaded: {said}") from None
     found = library.pointset_abi() if hasattr(library, "pointset_abi") else "none"
     if found != ABI:

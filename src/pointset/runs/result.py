@@ -19,11 +19,12 @@ from pointset.errors import FileFormatError
 from pointset.files import read_json, write_csv
 from pointset.machine import VERSION, cores
 from pointset.metrics import Task
+from pointset.native import build
 from pointset.runs.recipe import Expected
 
 TEST_SCORED = "once, at the end, with the weights of the best epoch by validation"
 _PACKAGES = ("torch", "lightning-fabric", "torchmetrics", "numpy", "scipy", "torch_geometric", "rdkit")
-_PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads")  # of the environment
+_PUBLISHED = ("pointset", "python", "packages", "machine", "device", "threads", "kernels")  # of the environment
 _RELIED_ON = ("model", "per_target", "expected", "best_epoch", "epochs", "parameters", "seconds", "test_scored")
 
 Scores = dict[str, float | None]  # by metric
@@ -155,6 +156,7 @@ def environment(*, device: str, processes: int, threads: int) -> dict[str, Any]:
         "device_name": torch.cuda.get_device_name() if device == "cuda" else _processor(),
         "processes": processes,
         "threads": threads,
+        "kernels": build.status().text if device == "cpu" else f"torch ({device})",
         "git_commit": _commit(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
