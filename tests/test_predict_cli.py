@@ -269,7 +269,7 @@ def long_table(rows: int = 120) -> None:
     Path("in.csv").write_text("id,smiles\n" + "".join(f"{at},{smiles[at % 7]}\n" for at in range(rows)))
 
 
-ARGUMENTS = ("predict", "model", "in.csv", "-o", "out.csv", "--batch-size", "4", "--workers", "0")
+ARGUMENTS = ("predict", "model", "in.csv", "-o", "out.csv", "--batch-size", "2", "--workers", "0")
 
 
 def whole_file() -> bytes:
@@ -278,15 +278,15 @@ def whole_file() -> bytes:
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int = 3) -> None:
-    """Let the work stop at its fourth chunk of 16 rows."""
-    write_chunk, calls = TablePrediction._write_chunk, iter(range(10_000))
+    """Let the work stop at its fourth window of 16 rows."""
+    write_window, calls = TablePrediction._write_window, iter(range(10_000))
 
     def stopping(*arguments: Any) -> None:
         if next(calls) == after:
             raise error
-        write_chunk(*arguments)
+        write_window(*arguments)
 
-    monkeypatch.setattr(TablePrediction, "_write_chunk", stopping)
+    monkeypatch.setattr(TablePrediction, "_write_window", stopping)
 
 
 def test_ctrl_c_says_how_to_resume_and_the_same_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,13 +371,13 @@ def test_a_journal_that_was_left_over_at_the_end_does_not_matter() -> None:
 
 def test_an_input_that_changes_meanwhile_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     long_table()
-    write_chunk = TablePrediction._write_chunk
+    write_window = TablePrediction._write_window
 
     def meddling(*arguments: Any) -> None:
         os.utime("in.csv", ns=(1, 1))
-        write_chunk(*arguments)
+        write_window(*arguments)
 
-    monkeypatch.setattr(TablePrediction, "_write_chunk", meddling)
+    monkeypatch.setattr(TablePrediction, "_write_window", meddling)
     _, warned = invoke(*ARGUMENTS, code=1)
     assert "changed while it was read" in warned and "out.csv" not in files()
 
@@ -399,7 +399,7 @@ from pathlib import Path
 from pointset.prediction import PredictionOptions, ResumableOutput, TablePrediction, load, tables
 
 tables._SECONDS_BETWEEN_SAVES = 0.0
-predictor, options = load("model"), PredictionOptions("in.csv", batch_size=4, workers=0)
+predictor, options = load("model"), PredictionOptions("in.csv", batch_size=2, workers=0)
 
 def work(output, tell):
     job, part = TablePrediction(predictor, options), ResumableOutput(Path(output))
@@ -417,7 +417,7 @@ while not Path("out.csv").exists():
         os._exit(0)
     os.close(tells)
     for _ in range(random.randint(0, 3)):
-        os.read(told, 1)  # a chunk was written, and is not yet noted
+        os.read(told, 1)  # a window was written, and is not yet noted
     time.sleep(random.uniform(0.0, 0.02))
     os.kill(child, 9)
     os.waitpid(child, 0)

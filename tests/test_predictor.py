@@ -29,7 +29,7 @@ from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, re
 from pointset.datasets.table import GraphTable
 from pointset.errors import GraphError, MissingExtraError, PointsetError, SpecError
 from pointset.prediction import Predictor, engine, load
-from pointset.prediction.sources import read_ahead, workers_for
+from pointset.prediction.smiles import PointsElsewhere, with_points, workers_for
 from pointset.training.bundle import Bundle, write_bundle
 from tests.dying_reader import read_or_die
 from tests.small_models import CLASSES, TERMS, card_of, model_of, molecule_card
@@ -413,6 +413,35 @@ def test_memory_that_runs_out_costs_one_graph(monkeypatch: pytest.MonkeyPatch, e
         predictor_of(card_of()).predict(rings(9))
 
 
+def test_memory_that_runs_out_costs_one_molecule(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = predictor_of(molecule_card())
+    wanted = model.predict(SMILES)
+    forward = model.model.forward
+
+    def failing(batch: Any) -> Any:
+        if 13 in batch.num_nodes:  # aspirin
+            raise MemoryError
+        return forward(batch)
+
+    monkeypatch.setattr(model.model, "forward", failing)
+    predicted = model.predict(SMILES, on_error="nan")
+    assert predicted.isnan().flatten().tolist() == [smiles.startswith("CC(=O)") for smiles in SMILES]
+    answered = ~predicted.isnan()
+    assert close(predicted[answered], wanted[answered])
+
+
+def test_points_of_smiles_depend_on_their_molecule_alone() -> None:
+    prepare = predictor_of(molecule_card()).engine(8).smiles_to_points(MoleculeReader())
+    (together,) = prepare([*SMILES, "bad", "C" * 700]).points
+    assert together.places.tolist() == list(range(len(SMILES)))  # neither the bad one nor the very large one
+    for at, smiles in enumerate(SMILES):
+        (alone,) = prepare([smiles]).points
+        pairs, n, r = together.pairs, alone.num_nodes[0], alone.pairs.ranks[0]
+        value, vector = pairs.value_start[at], pairs.vector_start[at]
+        assert np.array_equal(pairs.values[value : value + r], alone.pairs.values)
+        assert np.array_equal(pairs.vectors[vector : vector + n * r], alone.pairs.vectors)
+
+
 def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug")
@@ -433,32 +462,34 @@ def test_an_answer_that_is_no_number_is_an_error() -> None:
 
 def test_a_process_that_dies_costs_one_molecule() -> None:
     chunks = [("a", ["C", "CC"]), ("b", ["CCC", "die", "bad"]), ("c", []), ("d", ["CCCC"])]
-    read = list(read_ahead(chunks, read_or_die, workers=1))
+    prepare = predictor_of(molecule_card()).engine(8).smiles_to_points(read_or_die)
+    read = list(with_points(chunks, prepare, workers=1))
     assert [label for label, _ in read] == ["a", "b", "c", "d"]
-    molecules = {
-        text: one
-        for (_, texts), (_, got) in zip(chunks, read, strict=True)
-        for text, one in zip(texts, got, strict=True)
+    found = {
+        text: item
+        for (_, texts), (_, window) in zip(chunks, read, strict=True)
+        for text, item in zip(texts, window.items, strict=True)
     }
-    assert {text: isinstance(one, Molecule) for text, one in molecules.items()} == {
+    assert {text: isinstance(item, PointsElsewhere) for text, item in found.items()} == {
         "C": True, "CC": True, "CCC": True, "die": False, "bad": False, "CCCC": True,
     }  # fmt: skip
-    died = molecules["die"]
+    assert [part.num_nodes.tolist() for _, window in read for part in window.points] == [[1, 2], [3], [4]]
+    died = found["die"]
     assert isinstance(died, Unreadable) and "the process that read it ended" in died.reason
 
 
 def test_other_processes_read_where_there_is_enough_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pointset.prediction import predictor, sources
+    from pointset.prediction import predictor
 
     asked: list[int] = []
 
-    def here(chunks: Any, read: Any, workers: int) -> Any:
+    def here(chunks: Any, prepare: Any, workers: int) -> Any:
         asked.append(workers)
-        return read_ahead(chunks, read, 0)
+        return with_points(chunks, prepare, 0)
 
     assert workers_for(100) == 0 and workers_for(10**9) >= 1
     monkeypatch.setattr(predictor, "workers_for", lambda count: count // 3)
-    monkeypatch.setattr(sources, "read_ahead", here)
+    monkeypatch.setattr(predictor, "with_points", here)
     model = predictor_of(molecule_card())
     mixed = ["CCO", to_points(molecule("CC")), "bad", "C"]
     assert model.predict(mixed, on_error="nan").isnan().flatten().tolist() == [False, False, True, False]

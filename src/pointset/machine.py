@@ -20,7 +20,7 @@ Count = TypeVar("Count", int, "NDArray[np.int64]")
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _PEAK_ONLY = "5"  # of what the kernel can forget
-_NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
+NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
 # Numbers of four bytes that training keeps for each channel and layer, of each pair of points and of each coordinate.
 # Tensors kept for the backward pass measure 5 to 6 for `pst` and `pst-released`, 4 for `psds`; the rest is room for
 # what is alive beside them.
@@ -77,7 +77,7 @@ def training_bytes(num_nodes: Count, rank: Count, *, dim: int, layers: int) -> C
 
 def check_fits(needed: float, what: str, remedy: str) -> None:
     """Raise where ``needed`` bytes exceed what the machine has free; ``what`` reads like "a graph of 5 nodes needs"."""
-    if needed < _NEVER_A_PROBLEM:
+    if needed < NEVER_A_PROBLEM:
         return
     available = _available_bytes()
     if available is not None and needed > available:

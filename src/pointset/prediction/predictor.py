@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -23,9 +24,9 @@ from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import ACCEPTED
 from pointset.points.point_set import PointSet
-from pointset.prediction.engine import Engine, ModelOutput, Outcome, or_error
+from pointset.prediction.engine import Engine, ModelOutput, or_error
 from pointset.prediction.features import uses_positions
-from pointset.prediction.sources import in_chunks, threads_beside, with_molecules, workers_for
+from pointset.prediction.smiles import Window, in_chunks, threads_beside, with_points, workers_for
 from pointset.progress import progress_bar
 from pointset.training.bundle import Bundle, read_bundle
 from pointset.training.outputs import as_predictions
@@ -205,28 +206,29 @@ class Predictor:
         total = len(given) if isinstance(given, Sized) else None
         smiles = sum(isinstance(item, str) for item in given) if isinstance(given, Sequence) else 0
         workers = workers_for(smiles) if self.card.molecules else 0
-        chunks = ((None, chunk) for chunk in in_chunks(given, engine.chunk_size))
+        prepare = engine.smiles_to_points(self.molecule_reader()) if workers else partial(self._read, engine)
+        chunks = ((None, chunk) for chunk in in_chunks(given, engine.window))
         results: list[Tensor] = []
+        done = 0
         with threads_beside(workers), progress_bar("Predicting", total, show=progress) as advance:
-            for _, chunk in with_molecules(chunks, self.molecule_reader() if workers else self._read, workers):
-                for outcome in engine.outcomes(chunk, output):
-                    results.append(_row(outcome, len(results), on_error, output))
-                advance(len(chunk))
+            for _, window in with_points(chunks, prepare, workers):
+                outcomes = engine.outcomes(window, output)
+                if outcomes.errors and on_error == "raise":
+                    place = min(outcomes.errors)
+                    error = outcomes.errors[place]
+                    raise type(error)(f"item {done + place}: {error}") from None
+                rows = outcomes.with_nan(output)
+                results += rows if output.of_nodes else [torch.cat(rows)]
+                done += len(window.items)
+                advance(len(window.items))
         if output.of_nodes:
             return results
-        return torch.stack(results) if results else torch.empty(0, output.width, dtype=output.dtype)
+        return torch.cat(results) if results else torch.empty(0, output.width, dtype=output.dtype)
 
-    def _read(self, smiles: str) -> Any:
-        return or_error(lambda text: self.molecule_reader()(text), smiles)
-
-
-def _row(outcome: Outcome, position: int, on_error: OnError, output: ModelOutput) -> Tensor:
-    if isinstance(outcome, Tensor):
-        return outcome
-    if on_error == "raise":
-        raise type(outcome)(f"item {position}: {outcome}") from None
-    shape = (1, output.width) if output.of_nodes else (output.width,)
-    return torch.full(shape, torch.nan, dtype=output.dtype)
+    def _read(self, engine: Engine, smiles: Sequence[str]) -> Window:
+        """SMILES, where there are any: whether the model reads them is asked only then."""
+        read = or_error(lambda model: model.molecule_reader(), self)
+        return engine.smiles_to_points(read)(smiles)
 
 
 def _as_items(items: Any) -> Iterable[Any]:

@@ -1,4 +1,4 @@
-"""Inputs of a prediction: tables of SMILES, graph files and datasets (:class:`Source`), and SMILES read ahead.
+"""Inputs of a prediction: tables of SMILES, graph files and datasets (:class:`Source`).
 
 Light to import (no torch).
 """
@@ -6,19 +6,12 @@ Light to import (no torch).
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
-from multiprocessing import current_process, get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,22 +19,16 @@ from pointset.arrays import Integers
 from pointset.datasets.cache import file_digest
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.loading import names
-from pointset.datasets.molecules.parallel import end_at_ctrl_c, main_left_alone, read_chunk
-from pointset.datasets.molecules.parsing import Unreadable
-from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
 from pointset.datasets.own.csv_rows import CsvFile, Row
 from pointset.datasets.own.targets import is_missing
 from pointset.errors import FileFormatError, GraphError, MissingDataError, SpecError, did_you_mean
-from pointset.machine import cores
 from pointset.specs import Spec
 
 if TYPE_CHECKING:
     from pointset.datasets.dataset import Dataset
     from pointset.prediction.features import Needs
 
-Item = TypeVar("Item")
-Label = TypeVar("Label")
 _MOST_HASHED = 2**30  # bytes; hashing a larger file would take seconds, so its size and time must do
 
 
@@ -242,121 +229,3 @@ def _check_specs(dataset: Dataset, needs: Needs) -> None:
             raise SpecError(f"the model was made for {name} features {wants}, and {card.name} has {has}")
     if needs.positions and not card.positions:
         raise SpecError(f"the model needs positions in space, and {card.name} has none")
-
-
-# --- SMILES, read by other processes while the model computes
-
-
-Read = list[Any]  # Molecule or Unreadable for each SMILES
-_Piece = tuple[Sequence[str], Future[Read]]  # SMILES on their way through the pool
-_PIECE = 64  # SMILES handed to a process at a time
-_AHEAD = 2  # chunks read beyond the one that is being predicted
-_WORTH_A_PROCESS = 4_000  # SMILES; starting a process takes a second
-_DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
-
-
-def in_chunks(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Lists of ``size`` items; the last may be shorter."""
-    rest = iter(items)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk
-
-
-def workers_for(count: int) -> int:
-    """Processes worth starting for so many SMILES; 0 where this process reads them as fast."""
-    if current_process().daemon:  # a worker of another pool, which may not start processes of its own
-        return 0
-    return min(max(cores() // 2, 1), count // _WORTH_A_PROCESS)  # half of the cores are for the model
-
-
-@contextmanager
-def threads_beside(workers: int) -> Iterator[None]:
-    """Leave cores to the workers: with more threads and processes than cores, all of them are slower."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, min(before, cores() - workers)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def with_molecules(
-    chunks: Iterable[tuple[Label, Sequence[Any]]], read: ReadMolecule | None, workers: int
-) -> Iterator[tuple[Label, list[Any]]]:
-    """The (label, items) again, in order, with each SMILES read: a molecule, or the reason why not.
-
-    Chunks are taken a few ahead only, so that memory does not grow with their number. ``read`` can be pickled, and is
-    None where no item is a SMILES. Without workers, SMILES are read here, when a chunk is asked for.
-    """
-    if read is None:
-        yield from ((label, list(items)) for label, items in chunks)
-        return
-    labelled = (((label, items), [item for item in items if isinstance(item, str)]) for label, items in chunks)
-    for (label, items), molecules in read_ahead(labelled, read, workers):
-        rest = iter(molecules)
-        yield label, [next(rest) if isinstance(item, str) else item for item in items]
-
-
-def read_ahead(
-    chunks: Iterable[tuple[Label, Sequence[str]]], read: ReadMolecule, workers: int
-) -> Iterator[tuple[Label, Read]]:
-    """For each (label, SMILES) the label and what was read; a process that dies costs one molecule, not the others."""
-    if workers == 0:
-        yield from ((label, read_chunk(read, smiles)) for label, smiles in chunks)
-        return
-    pool = _Pool(read, workers)
-    waiting: deque[tuple[Label, list[_Piece]]] = deque()
-    try:
-        for label, smiles in chunks:
-            waiting.append((label, [(piece, pool.submit(piece)) for piece in in_chunks(smiles, _PIECE)]))
-            if len(waiting) > _AHEAD:
-                yield pool.result(*waiting.popleft())
-        while waiting:
-            yield pool.result(*waiting.popleft())
-    finally:
-        pool.close()
-
-
-class _Pool:
-    """Processes that are started again when one of them died."""
-
-    def __init__(self, read: ReadMolecule, workers: int):
-        self._read, self._workers = partial(read_chunk, read), workers
-        self._start()
-
-    def _start(self) -> None:
-        # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
-        self._processes = ProcessPoolExecutor(self._workers, get_context("spawn"), initializer=end_at_ctrl_c)
-
-    def _restart(self) -> None:
-        self._processes.shutdown(wait=False, cancel_futures=True)
-        self._start()
-
-    def submit(self, smiles: Sequence[str]) -> Future[Read]:
-        with main_left_alone():  # a process is started when the first SMILES come
-            try:
-                return self._processes.submit(self._read, smiles)
-            except BrokenProcessPool:
-                self._restart()
-                return self._processes.submit(self._read, smiles)
-
-    def result(self, label: Label, pieces: list[_Piece]) -> tuple[Label, Read]:
-        return label, [molecule for piece, running in pieces for molecule in self._result(piece, running)]
-
-    def _result(self, piece: Sequence[str], running: Future[Read]) -> Read:
-        try:
-            return running.result()
-        except BrokenProcessPool:  # a molecule did it: perhaps one of these, perhaps one of another piece
-            return [molecule for text in piece for molecule in self._read_alone(text)]
-
-    def _read_alone(self, text: str) -> Read:
-        try:
-            return self.submit([text]).result()
-        except BrokenProcessPool:
-            self._restart()
-            return [Unreadable(_DIED)]
-
-    def close(self) -> None:
-        self._processes.shutdown(wait=True, cancel_futures=True)

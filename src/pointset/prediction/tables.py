@@ -1,8 +1,9 @@
 """One prediction from an input to a table of predictions, in constant memory (:class:`TablePrediction`).
 
-Rows come from a :class:`~pointset.prediction.sources.Source`, their SMILES are read ahead by other processes, an
-:class:`~pointset.prediction.engine.Engine` fits their features and runs the model, :class:`OutputColumns` formats what
-comes out, and a :class:`~pointset.prediction.journal.ResumableOutput` keeps it. Light to import (no torch).
+Rows come from a :class:`~pointset.prediction.sources.Source`, a window at a time; other processes make points of their
+SMILES (:mod:`pointset.prediction.smiles`), an :class:`~pointset.prediction.engine.Engine` runs the model on batches of
+like size, :class:`OutputColumns` formats what comes out in the order of the rows, and a
+:class:`~pointset.prediction.journal.ResumableOutput` keeps it. Light to import (no torch).
 """
 
 from __future__ import annotations
@@ -26,19 +27,16 @@ from pointset.prediction.sources import (
     InputRow,
     Source,
     TableSource,
-    in_chunks,
     input_kind,
-    threads_beside,
-    with_molecules,
-    workers_for,
 )
 from pointset.progress import Advance
 from pointset.specs import check_whole_numbers
 
 if TYPE_CHECKING:
-    from pointset.prediction.engine import ModelOutput, Outcome
+    from pointset.prediction.engine import ModelOutput, Outcomes
     from pointset.prediction.features import Needs
     from pointset.prediction.predictor import Predictor
+    from pointset.prediction.smiles import Window
 
 _SECONDS_BETWEEN_SAVES = 1.0
 _MOST_NAMED = 5  # bad rows that the summary names
@@ -97,16 +95,19 @@ class TablePrediction:
     def run(self, output: ResumableOutput, advance: Advance) -> None:
         """Compute and write all rows that are left, then put the output in its place.
 
-        Chunks begin at the same rows whether or not a run was interrupted, as only whole chunks are saved: the output
+        Windows begin at the same rows whether or not a run was interrupted, as only whole windows are saved: the output
         is the same, byte for byte. Raises FileFormatError where there are no rows, or the input changed.
         """
+        from pointset.prediction.smiles import in_chunks, threads_beside, with_points
+
         rows = itertools.islice(self.source.rows(), output.progress.entries, None)
-        chunks = ((chunk, [row.item for row in chunk]) for chunk in in_chunks(rows, self._engine.chunk_size))
+        chunks = ((chunk, [row.item for row in chunk]) for chunk in in_chunks(rows, self._engine.window))
+        prepare = None if self._read is None else self._engine.smiles_to_points(self._read)
         saved = time.monotonic()
         try:
             with threads_beside(self._workers):
-                for chunk, items in with_molecules(chunks, self._read, self._workers):
-                    self._write_chunk(chunk, items, output)
+                for chunk, window in with_points(chunks, prepare, self._workers):
+                    self._write_window(chunk, window, output)
                     advance(len(chunk))
                     if time.monotonic() - saved >= _SECONDS_BETWEEN_SAVES:
                         output.save()
@@ -121,13 +122,10 @@ class TablePrediction:
         self.source.check_unchanged()
         output.finish()
 
-    def _write_chunk(self, chunk: Sequence[InputRow], items: Sequence[Any], output: ResumableOutput) -> None:
-        written: list[list[str]] = []
-        bad: list[str] = []
-        for row, item, outcome in zip(chunk, items, self._engine.outcomes(items, self._output), strict=True):
-            written += self._columns.cells(row, item, outcome)
-            if isinstance(outcome, PointsetError):
-                bad.append(f"{row.place}: {written[-1][-1]}")
+    def _write_window(self, chunk: Sequence[InputRow], window: Window, output: ResumableOutput) -> None:
+        outcomes = self._engine.outcomes(window, self._output)
+        written = list(self._columns.lines(chunk, window.items, outcomes))
+        bad = [f"{chunk[place].place}: {_reason(outcomes.errors[place])}" for place in sorted(outcomes.errors)]
         before = output.progress
         after = Progress(
             entries=before.entries + len(chunk),
@@ -157,6 +155,8 @@ def _worker_count(source: Source, read: ReadMolecule | None, wanted: int | None)
         return 0
     lines = source.count()
     count = source.file.path.stat().st_size // _BYTES_OF_A_ROW if lines is None else lines
+    from pointset.prediction.smiles import workers_for
+
     slow = isinstance(read, MoleculeReader) and read.conformer_seed is not None
     return workers_for(count * _ROWS_OF_A_CONFORMER if slow else count)
 
@@ -202,18 +202,23 @@ class OutputColumns:
         candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
         return next(candidate for candidate in candidates if candidate not in taken)
 
-    def cells(self, row: InputRow, item: Any, outcome: Outcome) -> Iterator[list[str]]:
-        """The output of a row: one line, or one for each node; one with only its status where nothing was computed.
+    def lines(self, rows: Sequence[InputRow], items: Sequence[Any], outcomes: Outcomes) -> Iterator[list[str]]:
+        """The output of rows: one line each, or one for each node; one with only its status where there is an error.
 
-        ``item`` is what the row was read as, ``outcome`` what was computed.
+        ``items`` are what the rows were read as, ``outcomes`` what was computed.
         """
-        atoms = [str(getattr(item, "smiles", ""))] * self.of_atoms
-        if isinstance(outcome, PointsetError):
-            empty = [""] * (self.of_nodes + len(self.computed))
-            yield [*row.cells, *atoms, *empty, " ".join(str(outcome).split())]
-            return
-        lines: list[list[float]] = (outcome if self.of_nodes else outcome.unsqueeze(0)).tolist()
-        for node, numbers in enumerate(lines):
-            chosen = [self.classes[max(range(len(numbers)), key=numbers.__getitem__)]] if self.classes else []
-            values = (f"{number:.9g}" for number in numbers)
-            yield [*row.cells, *atoms, *[str(node)] * self.of_nodes, *chosen, *values, _OK]
+        computed = iter(outcomes.rows.tolist())
+        counts = outcomes.counts.tolist()
+        for place, (row, item) in enumerate(zip(rows, items, strict=True)):
+            atoms = [str(getattr(item, "smiles", ""))] if self.of_atoms else []
+            if not counts[place]:
+                empty = [""] * (self.of_nodes + len(self.computed))
+                yield [*row.cells, *atoms, *empty, _reason(outcomes.errors[place])]
+            for node, numbers in enumerate(itertools.islice(computed, counts[place])):
+                chosen = [self.classes[max(range(len(numbers)), key=numbers.__getitem__)]] if self.classes else []
+                values = [f"{number:.9g}" for number in numbers]
+                yield [*row.cells, *atoms, *[str(node)] * self.of_nodes, *chosen, *values, _OK]
+
+
+def _reason(error: PointsetError) -> str:
+    return " ".join(str(error).split())

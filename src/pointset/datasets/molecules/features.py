@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -74,6 +75,8 @@ BOND_COLUMNS: tuple[Column, ...] = (
     Column("is_conjugated", _FLAG, "in a conjugated system"),
 )
 
+_CHIRALITY, _STEREO = 1, 1  # columns whose value 0 means that the SMILES says nothing
+
 SYMBOLS = (
     "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca", "Sc",
     "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr",
@@ -101,17 +104,19 @@ OGB_FEATURES: dict[str, Any] = {
 """What every card of molecules with these features says of them."""
 
 
-_Reading = tuple[Callable[[Any], int], dict[int, int], int]  # what to ask RDKit; answer → index; the index of others
+_Ask = Callable[[Any], int]  # what to ask RDKit of an atom or a bond
 
 
 def featurise(mol: Mol, smiles: str, pos: Floats | None = None) -> Molecule:
-    """Arrays in RDKit's order of atoms and bonds."""
-    atom_readings, bond_readings = _readings()
-    atoms, bonds = atoms_of(mol), bonds_of(mol)
+    """Arrays in RDKit's order of atoms and bonds; ``smiles`` is the text from which ``mol`` was read."""
+    atom_rows, bond_rows = _feature_rows()
+    bonds = bonds_of(mol)
+    # Only these characters set them; RDKit's answers in enumerations cost three times as much as those in numbers.
+    chirality, stereo = "@" in smiles, "/" in smiles or "\\" in smiles
     return Molecule(
-        x=_columns(atoms, atom_readings),
+        x=atom_rows.of(atoms_of(mol), leave_out=None if chirality else _CHIRALITY),
         edges=edges_of(bonds),
-        edge_attr=_columns(bonds, bond_readings),
+        edge_attr=bond_rows.of(bonds, leave_out=None if stereo else _STEREO),
         pos=pos,
         smiles=smiles,
     )
@@ -119,12 +124,12 @@ def featurise(mol: Mol, smiles: str, pos: Floats | None = None) -> Molecule:
 
 def atoms_of(mol: Mol) -> list[Atom]:
     """All atoms; twice as fast as RDKit's own iteration, which asks for the number of atoms at each step."""
-    return [mol.GetAtomWithIdx(index) for index in range(mol.GetNumAtoms())]
+    return list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
 
 
 def bonds_of(mol: Mol) -> list[Bond]:
     """All bonds, as :func:`atoms_of`."""
-    return [mol.GetBondWithIdx(index) for index in range(mol.GetNumBonds())]
+    return list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
 
 
 def edges_of(bonds: Sequence[Bond]) -> Integers:
@@ -133,16 +138,33 @@ def edges_of(bonds: Sequence[Bond]) -> Integers:
     return np.array([begin, end], dtype=np.int64)
 
 
-def _columns(items: Sequence[Any], readings: tuple[_Reading, ...]) -> Integers:
-    rows = [[lookup.get(ask(item), last) for item in items] for ask, lookup, last in readings]
-    return np.ascontiguousarray(np.array(rows, dtype=np.int64).T)  # (len(items), len(readings))
+class _FeatureRows(dict[tuple[int, ...], bytes]):
+    """RDKit's answers for an atom or a bond → its row of features, as bytes; found once for all that are alike."""
+
+    def __init__(self, asks: Sequence[tuple[_Ask, Any]], columns: Sequence[Column]):
+        self._asks = [ask for ask, _ in asks]
+        self._lookups = [
+            ({_answer(label, kind): i for i, label in enumerate(column.labels) if label != MISC}, column.size - 1)
+            for (_, kind), column in zip(asks, columns, strict=True)
+        ]
+
+    def __missing__(self, answers: tuple[int, ...]) -> bytes:
+        row = [lookup.get(answer, last) for answer, (lookup, last) in zip(answers, self._lookups, strict=True)]
+        self[tuple(map(int, answers))] = found = np.array(row, dtype=np.int64).tobytes()
+        return found
+
+    def of(self, items: Sequence[Any], *, leave_out: int | None) -> Integers:
+        """(len(items), columns); the column ``leave_out`` is known to be answered with 0 everywhere."""
+        asked = [repeat(0) if i == leave_out else map(ask, items) for i, ask in enumerate(self._asks)]
+        rows = bytearray().join([self[answers] for answers in zip(*asked, strict=False)])
+        return np.frombuffer(rows, dtype=np.int64).reshape(len(items), len(self._asks))
 
 
 @cache
-def _readings() -> tuple[tuple[_Reading, ...], tuple[_Reading, ...]]:
+def _feature_rows() -> tuple[_FeatureRows, _FeatureRows]:
     from rdkit import Chem
 
-    atom: list[tuple[Callable[[Any], int], Any]] = [
+    atom: list[tuple[_Ask, Any]] = [
         (Chem.Atom.GetAtomicNum, int),
         (Chem.Atom.GetChiralTag, Chem.ChiralType),
         (Chem.Atom.GetTotalDegree, int),
@@ -153,19 +175,12 @@ def _readings() -> tuple[tuple[_Reading, ...], tuple[_Reading, ...]]:
         (Chem.Atom.GetIsAromatic, bool),
         (Chem.Atom.IsInRing, bool),
     ]
-    bond: list[tuple[Callable[[Any], int], Any]] = [
+    bond: list[tuple[_Ask, Any]] = [
         (Chem.Bond.GetBondType, Chem.BondType),
         (Chem.Bond.GetStereo, Chem.BondStereo),
         (Chem.Bond.GetIsConjugated, bool),
     ]
-    return _with_lookup(atom, ATOM_COLUMNS), _with_lookup(bond, BOND_COLUMNS)
-
-
-def _with_lookup(asks: list[tuple[Callable[[Any], int], Any]], columns: tuple[Column, ...]) -> tuple[_Reading, ...]:
-    return tuple(
-        (ask, {_answer(label, kind): i for i, label in enumerate(column.labels) if label != MISC}, column.size - 1)
-        for (ask, kind), column in zip(asks, columns, strict=True)
-    )
+    return _FeatureRows(atom, ATOM_COLUMNS), _FeatureRows(bond, BOND_COLUMNS)
 
 
 def _answer(label: str, kind: Any) -> int:

@@ -163,16 +163,16 @@ def _why_not(text: str) -> str:
     return f"the SMILES {shown(text)} is not a possible molecule: {reason}; correct it, or read with lenient=True"
 
 
-def canonical(mol: Mol, *, lenient: bool = False) -> tuple[Mol, str]:
-    """The molecule read again from its canonical SMILES, and that SMILES.
+def canonical(mol: Mol, text: str | None = None, *, lenient: bool = False) -> tuple[Mol, str]:
+    """The molecule read again from its canonical SMILES, and that SMILES; ``text`` is what ``mol`` was parsed from.
 
     Reordering the atoms would not do: the chirality tags CW and CCW refer to the order of the bonds, so only molecules
     read from one and the same text have equal tags. The writing is repeated until it no longer changes; should two or
-    more alternate, the first of them in alphabetical order is taken.
+    more alternate, the first of them in alphabetical order is taken. A text that is canonical is not read again.
     """
     from rdkit import Chem
 
-    seen: list[str] = []
+    seen = [] if text is None else [text]
     while (smiles := Chem.MolToSmiles(mol)) not in seen:
         seen.append(smiles)
         mol = parse(smiles, lenient=lenient)
@@ -191,7 +191,7 @@ def murcko_scaffold(smiles: str) -> str:
     try:
         text = screen(smiles)
         with quiet_rdkit(text):
-            mol, _ = canonical(parse(text))
+            mol, _ = canonical(parse(text), text)
             Chem.RemoveStereochemistry(mol)
             scaffold = Chem.MurckoDecompose(mol)
             # lenient: cutting a side chain off can leave an atom, such as [c-], that no molecule may have

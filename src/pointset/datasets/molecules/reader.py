@@ -74,7 +74,7 @@ class MoleculeReader:
         with quiet_rdkit(text):
             mol = parse(text, lenient=self.lenient)
             if self.canonical:
-                mol, text = canonical(mol, lenient=self.lenient)
+                mol, text = canonical(mol, text, lenient=self.lenient)
             pos = None
             if self.hydrogens or self.conformer_seed is not None:
                 with_hydrogens = Chem.AddHs(mol)

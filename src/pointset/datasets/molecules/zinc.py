@@ -55,7 +55,7 @@ def read_zinc_molecule(smiles: str) -> Molecule:
     require_rdkit()
     text = screen(smiles)
     with quiet_rdkit(text):
-        mol, text = canonical(parse(text))
+        mol, text = canonical(parse(text), text)
         mol = kekulise(mol)
         bonds = bonds_of(mol)
         return Molecule(
