@@ -5,9 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +116,18 @@ def test_two_processes_at_once(source: Path) -> None:
 
 
 @needs_compiler
+def test_threads_share_one_library(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "SOURCE", source)
+    monkeypatch.setattr(build, "_loaded", None)
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: build.library(), range(4)))
+    assert len(found) == 1 and sum_to(found.pop(), 10) == 55
+    assert build.status().active and capfd.readouterr().err.count("compiling") == 1
+
+
+@needs_compiler
 @pytest.mark.parametrize("damage", ["truncated", "another file", "record lost", "library lost"])
 def test_a_damaged_library_is_compiled_again(
     source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], damage: str
@@ -131,6 +146,26 @@ def test_a_damaged_library_is_compiled_again(
     assert sum_to(build.load(source).library, 100) == 5050
     assert "was damaged" in capfd.readouterr().err
     assert library.stat().st_size == len(whole)
+
+
+@needs_compiler
+def test_after_a_kill_the_next_process_compiles_and_tidies_up(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = build.find_compiler()
+    assert compiler is not None
+    begun = tmp_path / "begun"
+    use_script(
+        monkeypatch,
+        tmp_path / "compiler",
+        f'[ "$1" = --version ] || [ -e {begun} ] || {{ touch {begun}; kill -9 $PPID; exit 1; }}',
+        f'exec {compiler.command[0]} "$@"',
+    )
+    killed = in_new_process(source, "build.load(source)")
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL and begun.exists()
+    assert sum_to(build.load(source).library, 100) == 5050
+    assert {path.suffix for path in (tmp_path / "cache" / "native").iterdir()} == {".so", ".json", ".lock"}
 
 
 @needs_compiler
@@ -265,6 +300,14 @@ def test_a_folder_mounted_noexec(
     loaded = build.load(source)
     assert loaded.library is None and "noexec" in loaded.status.text and "POINTSET_CACHE" in loaded.status.text
     assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_no_folder_at_all(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("POINTSET_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    loaded = build.load(source)
+    assert loaded.library is None and loaded.status.text.startswith("torch (")
 
 
 def test_off(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

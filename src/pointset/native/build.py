@@ -142,10 +142,10 @@ def load(source: Path) -> Loaded:
     mode = _mode()
     try:
         slots = _slots(source, mode)
-    except _BuildError as failure:
-        return Loaded(None, Status(False, f"torch ({failure})"))
-    kept = (slot.read() for slot in slots if mode != "rebuild")
-    return next(filter(None, kept), None) or _compile_into(slots[-1], source, again=mode == "rebuild")
+        kept = (slot.read() for slot in slots if mode != "rebuild")
+        return next(filter(None, kept), None) or _compile_into(slots[-1], source, again=mode == "rebuild")
+    except (_BuildError, OSError) as failure:  # OSError: not even a temporary folder can be made
+        return Loaded(None, Status(False, f"torch ({getattr(failure, 'strerror', None) or failure})"))
 
 
 def expected(source: Path) -> Status:
@@ -283,26 +283,26 @@ def _digest(*content: object) -> str:
 
 def _compile_into(slot: _Slot, source: Path, *, again: bool) -> Loaded:
     """Compile and keep the library, one process at a time; where the cache cannot be written, for this process only."""
+    from filelock import lock_descriptor
+
     why, keep = "again" if again else "once", True
     with ExitStack() as stack:
         try:
             slot.folder.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context(slot.file("lock").open("a"))
-            building = tempfile.TemporaryDirectory(prefix=f".{slot.key}-", suffix=".building", dir=slot.folder)
-        except OSError as error:
-            why = f"for this process only, as {slot.folder} cannot be written ({error.strerror}; see POINTSET_CACHE)"
-            building, keep = tempfile.TemporaryDirectory(prefix="pointset-"), False
-        else:
-            from filelock import lock_descriptor
-
             with suppress(OSError):  # a file system without locks: both compile, and the last to finish is kept
                 lock_descriptor(lock.fileno())
             if slot.file("json").exists() and not again:
                 if (kept := slot.read()) is not None:  # another process came first
-                    building.cleanup()
                     return kept
                 why = f"again, as {slot.file('so')} was damaged"
-        return _compiled(slot, source, Path(stack.enter_context(building)), why, keep=keep)
+            for abandoned in slot.folder.glob(f".{slot.key}-*"):  # by a process that was killed
+                shutil.rmtree(abandoned, ignore_errors=True)
+            building = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{slot.key}-", dir=slot.folder))
+        except OSError as error:
+            why = f"for this process only, as {slot.folder} cannot be written ({error.strerror}; see POINTSET_CACHE)"
+            building, keep = stack.enter_context(tempfile.TemporaryDirectory(prefix="pointset-")), False
+        return _compiled(slot, source, Path(building), why, keep=keep)
 
 
 def _compiled(slot: _Slot, source: Path, folder: Path, why: str, *, keep: bool) -> Loaded:
@@ -348,8 +348,8 @@ def _build(compiler: Compiler | None, source: Path, folder: Path) -> tuple[ctype
 def _works(compiler: Compiler, flag: str, folder: Path) -> bool:
     """Whether a few lines compile with this flag and load, which takes less time than trying it on the kernels."""
     source = folder / "probe.cpp"
-    source.write_text(_PROBE)
     try:
+        source.write_text(_PROBE)
         path = _linked(compiler, [*_FLAGS, flag], source, folder / f"probe{flag}.so")
         if flag == "-fopenmp":  # clang's OpenMP calls for symbols that the runtime of gcc does not have
             _share_openmp()
