@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-training bench-large house docs clean
+.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-accuracy bench-training bench-large house docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -58,6 +58,10 @@ bench: $(READY)  ## the figures of docs/benchmarks.md (minutes; wants ../shared/
 bench-encoders: $(READY)  ## speed, growth and memory of the encoders (fifteen minutes, 8 GB; wants ../shared/data)
 	$(BIN)/python benchmarks/encoder_speed.py
 	$(BIN)/python benchmarks/encoder_growth.py
+
+bench-accuracy: $(READY)  ## error per epoch and per minute of PST and GPS, three datasets and seeds (hours on one core; can be interrupted)
+	$(BIN)/python benchmarks/accuracy_per_minute.py
+	$(BIN)/python benchmarks/accuracy_per_minute.py --summary --json results/accuracy_per_minute.json
 
 bench-training: $(READY)  ## what the training loop costs around the bare step, mass prediction (minutes)
 	$(BIN)/python benchmarks/training_loop.py

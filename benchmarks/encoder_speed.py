@@ -35,6 +35,7 @@ size: a whole model runs as written), given up after 20 minutes.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -93,6 +94,7 @@ def measure_times(folder: Path, setting: Setting, *, torch_path: bool) -> dict[s
         step()
     rare = {} if torch_path else reference_steps(work, models, setting)
     others = {} if torch_path else other_parts(work, models, batches, setting)
+    gc.freeze()  # else half a second of collecting what the libraries made falls into some step
     square = torch.randn(setting.product, setting.product)
     found: dict[str, list[float]] = {name: [] for name in (*steps, *rare, *others, "product")}
     for repeat in range(setting.repeats):
