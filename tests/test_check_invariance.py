@@ -158,7 +158,7 @@ class TestWrong:
         self, run: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         right = PointModel._scalars
-        monkeypatch.setattr(PointModel, "_scalars", lambda self, s, v: right(self, s, v) + v[..., 0].square())
+        monkeypatch.setattr(PointModel, "_scalars", lambda *state: right(*state) + state[2][..., 0].square())
         found, _ = checked(run, "--repeats", "1", code=1)
         assert "orthogonal" in violated(found) and not violated(found) & {"alone", "batch", "node_order"}
 

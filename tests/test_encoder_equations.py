@@ -206,8 +206,8 @@ class TestWholeEncoder:
 
     def test_vectors_below_the_floor(self, encoder: type[nn.Module], layers: int) -> None:
         torch.manual_seed(4)
-        s, v = random_state()
-        assert_encodes_as_loops(encoder(CHANNELS, layers), PointState(s, 1e-5 * v))
+        state = random_state()
+        assert_encodes_as_loops(encoder(CHANNELS, layers), PointState(state.s, 1e-5 * state.v))
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean", "max"])

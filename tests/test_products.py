@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
 from torch.nn.functional import silu
 
 from pointset.encoders.products import (
@@ -65,11 +65,21 @@ def plain_mlp(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2:
     return torch.einsum("ed,dbij->ebij", weight2, hidden) + bias2.view(-1, 1, 1, 1)
 
 
-def plain_attended(attention: Tensor, values_s: Tensor, values_v: Tensor, s: Tensor, v: Tensor) -> Outputs:
+def plain_attended(
+    attention: Tensor, values_s: Tensor, values_v: Tensor, s: Tensor, v: Tensor, scale: Tensor | None = None
+) -> Outputs:
+    scale = torch.tensor([[SCALE]], dtype=s.dtype) if scale is None else scale
     return (
-        s + SCALE * torch.einsum("dbij,dbj->dbi", attention, values_s),
-        v + SCALE * torch.einsum("dbij,dbjr->dbir", attention, values_v),
+        s + scale * torch.einsum("dbij,dbj->dbi", attention, values_s),
+        v + scale.unsqueeze(-1) * torch.einsum("dbij,dbjr->dbir", attention, values_v),
     )
+
+
+def scale_of_points(s: Tensor) -> Tensor:
+    """(B, n), zero at the last point of each graph."""
+    scale = torch.linspace(0.2, 1.0, s[0].numel()).to(s.dtype).view_as(s[0]).clone()
+    scale[:, -1:] = 0
+    return scale
 
 
 def plain_attended_scalars(attention: Tensor, values_s: Tensor, s: Tensor, v: Tensor) -> Outputs:
@@ -96,6 +106,16 @@ def mlp_arguments(d: int, b: int, n: int, _r: int) -> Arguments:
         "bias1": drawn(d),
         "weight2": drawn(d, d),
         "bias2": drawn(d),
+    }
+
+
+def attended_arguments(d: int, b: int, n: int, r: int) -> Arguments:
+    return {
+        "attention": drawn(d, b, n, n),
+        "values_s": drawn(d, b, n),
+        "values_v": drawn(d, b, n, r),
+        "s": drawn(d, b, n),
+        "v": drawn(d, b, n, r),
     }
 
 
@@ -134,13 +154,7 @@ CASES = {
     "attended": Case(
         lambda **tensors: attended(**tensors, scale=SCALE),
         plain_attended,
-        lambda d, b, n, r: {
-            "attention": drawn(d, b, n, n),
-            "values_s": drawn(d, b, n),
-            "values_v": drawn(d, b, n, r),
-            "s": drawn(d, b, n),
-            "v": drawn(d, b, n, r),
-        },
+        attended_arguments,
     ),
     "attended, scalars only": Case(
         lambda **tensors: attended(**tensors, values_v=None, scale=SCALE),
@@ -152,11 +166,15 @@ CASES = {
             "v": drawn(d, b, n, r),
         },
     ),
+    "attended, a scale for each point": Case(
+        lambda **tensors: attended(**tensors, scale=scale_of_points(tensors["s"])),
+        lambda **tensors: plain_attended(**tensors, scale=scale_of_points(tensors["s"])),
+        attended_arguments,
+    ),
     "weighted_sums": Case(
         weighted_sums, plain_sums, lambda d, b, n, r: {"weights": drawn(d, b, n, n), "values": drawn(d, b, n, r)}
     ),
 }
-HAND_WRITTEN = ["normalised_vectors", "projected_products", "pair_mlp with tail", "attended"]
 
 
 def value_and_gradients(function: Callable[..., Outputs], arguments: Arguments) -> tuple[list[Tensor], list[Tensor]]:
@@ -237,16 +255,37 @@ def test_an_output_that_is_not_used_has_no_gradient(name: str, used: int) -> Non
     torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", HAND_WRITTEN)
-def test_second_derivatives_are_refused_and_not_wrong(name: str) -> None:
+@pytest.mark.parametrize("size", [(2, 2, 2, 2), (2, 1, 1, 0)], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_of_the_gradient_is_its_derivative(name: str, size: Size) -> None:
+    torch.manual_seed(0)
+    arguments = CASES[name].arguments(*size)
+
+    def by_position(*tensors: Tensor) -> Outputs:
+        return CASES[name].function(**dict(zip(arguments, tensors, strict=True)))
+
+    assert gradgradcheck(by_position, tuple(arguments.values()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivatives_where_arguments_depend_on_each_other(name: str) -> None:
+    """All arguments are functions of one number, and one argument is a function of another."""
     torch.manual_seed(0)
     arguments = CASES[name].arguments(3, 2, 4, 3)
-    outputs = CASES[name].function(**arguments)
-    first = outputs if isinstance(outputs, Tensor) else outputs[0]
-    key = next(iter(arguments.values()))
-    (gradient,) = torch.autograd.grad(first.square().sum(), key, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        torch.autograd.backward(gradient.sum())
+
+    def second(function: Callable[..., Outputs]) -> Tensor:
+        one = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        scaled, sum_before = {}, one
+        for key, tensor in arguments.items():
+            scaled[key] = tensor.detach() * sum_before
+            sum_before = sum_before + scaled[key].square().mean()
+        outputs = function(**scaled)
+        values = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+        cubes = torch.cat([value.flatten() ** 3 for value in values])
+        (slope,) = torch.autograd.grad(cubes.sum(), one, create_graph=True)
+        return torch.autograd.grad(slope, one)[0]
+
+    torch.testing.assert_close(second(CASES[name].function), second(CASES[name].plain), rtol=1e-10, atol=1e-10)
 
 
 class TestNormalisedVectors:

@@ -1,18 +1,16 @@
-"""Point sets in a batch: graphs of equal (n, r) side by side, no padding, no masks.
+"""Point sets in a batch: graphs one after the other in flat tensors, from which what an encoder runs on is cut.
 
-A :class:`PointGroup` holds B graphs with the same number of nodes n and the same rank r, so the result for a graph
-cannot depend on what else is in the batch. A :class:`PointBatch` is a list of groups and knows the order of the input.
-:func:`collate` makes one from point sets, :class:`PointArrays` from many graphs in flat arrays by index arithmetic;
-both go through :class:`FlatGraphs`, which :func:`batch_of` cuts into groups. Letters as everywhere: G graphs, n nodes,
-r rank, m edges, d channels.
+A :class:`PointBatch` holds its graphs in ascending order of (n, r), and knows the order of the input. Its ``groups``
+are graphs of equal (n, r) side by side, without padding or masks; its ``buckets`` are fewer, padded with zeros. Either
+is a :class:`PointGroup`. :func:`collate` makes a batch from point sets, :class:`PointArrays` from many graphs in flat
+arrays by index arithmetic. Letters as everywhere: G graphs, N their nodes, n nodes, r rank, m edges, d channels.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.arrays import Integers
+from pointset.encoders.buckets import Padding, Run, padded_points, padded_rows, planned_buckets
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import FlatFeatures, GraphArrays, consecutive, starts
 from pointset.points.point_set import PointSet, PointSets, with_tensors
@@ -27,7 +26,7 @@ from pointset.points.point_set import PointSet, PointSets, with_tensors
 
 @dataclass(frozen=True, eq=False)
 class PointGroup:
-    """B graphs with the same n and r."""
+    """B graphs with the same n and r; or, with ``padding``, of like size and padded to the same n and r."""
 
     index: Tensor  # (B,) position of each graph in the batch
     eigenvalues: Tensor  # (B, r)
@@ -36,6 +35,7 @@ class PointGroup:
     edges: Tensor | None = None  # (3, M) graph in the group, source, target; both directions
     edge_attr: Tensor | None = None  # (M, c) features of those edges
     pos: Tensor | None = None  # (B, n, 3) positions
+    padding: Padding | None = None  # None: all rows and columns are real
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -56,24 +56,68 @@ class PointGroup:
 
 @dataclass(frozen=True, eq=False)
 class PointBatch:
-    """Groups of equal (n, r), and the way back to the order of the input."""
+    """Graphs one after the other, ascending in (n, r); graphs of equal size as they came."""
 
-    groups: list[PointGroup]
+    runs: tuple[Run, ...]  # how many graphs of which size, in this order
+    index: Tensor  # (G,) position of each graph in the input
+    eigenvalues: Tensor  # (Σ r,)
+    eigenvectors: Tensor  # (Σ n·r,) an (n, r) block of each graph, row by row
+    x: Tensor | None  # (N, c) node features
+    pos: Tensor | None  # (N, 3) positions
+    edges: Tensor | None  # (3, M) graph (ascending), source, target within the graph; both directions, self-loops once
+    edge_attr: Tensor | None  # (M, c) features of those edges
     num_nodes: Tensor  # (G,) nodes of each graph, in input order
-    graph_order: Tensor  # (G,) row of each graph in the concatenated groups
-    node_order: Tensor  # (N,) row of each node in the concatenated groups
+    graph_order: Tensor  # (G,) row of each graph of the input in the order here
+    node_order: Tensor  # (N,) row of each node of the input in the order here
     y: Tensor | None  # (G, …) targets of graphs or (N, …) of nodes, in input order
     matrix: str  # which matrix the points come from
 
     def __repr__(self) -> str:
         y = "no y" if self.y is None else f"y {tuple(self.y.shape)}"
-        graphs, nodes = self.num_graphs, int(self.num_nodes.sum())
-        return f"PointBatch({graphs} graphs in {len(self.groups)} groups, {nodes} nodes, {y}, matrix={self.matrix!r})"
+        graphs, nodes = self.num_graphs, len(self.node_order)
+        return f"PointBatch({graphs} graphs of {len(self.runs)} sizes, {nodes} nodes, {y}, matrix={self.matrix!r})"
 
     @property
     def num_graphs(self) -> int:
         """G."""
         return self.num_nodes.shape[0]
+
+    @property
+    def groups(self) -> list[PointGroup]:
+        """Graphs of equal (n, r) side by side: views of the flat tensors."""
+        return self._cut([[run] for run in self.runs])
+
+    def buckets(self, channels: int) -> list[PointGroup]:
+        """Fewer groups, padded where that is cheaper for layers of so many channels; one without padding is a view."""
+        return self._cut(planned_buckets(self.runs, channels, self.eigenvectors.device.type))
+
+    def _cut(self, parts: Sequence[Sequence[Run]]) -> list[PointGroup]:
+        """A group of each part of the runs."""
+
+        def split(tensor: Tensor | None, rows: Callable[[Run], int], dim: int = 0) -> Sequence[Any]:
+            counts = [sum(map(rows, part)) for part in parts]
+            return [None] * len(parts) if tensor is None else torch.split(tensor, counts, dim=dim)
+
+        index = split(self.index, lambda run: run.graphs)
+        first = starts(np.array([len(part) for part in index])).tolist()
+        return [
+            _group(part, index=numbers, first=start, values=values, vectors=vectors, nodes=nodes, edges=edges)
+            for part, numbers, start, values, vectors, *nodes, edges in zip(
+                parts,
+                index,
+                first,
+                split(self.eigenvalues, lambda run: run.graphs * run.rank),
+                split(self.eigenvectors, lambda run: run.graphs * run.nodes * run.rank),
+                split(self.x, lambda run: run.graphs * run.nodes),
+                split(self.pos, lambda run: run.graphs * run.nodes),
+                zip(
+                    split(self.edges, lambda run: run.edges, 1),
+                    split(self.edge_attr, lambda run: run.edges),
+                    strict=True,
+                ),
+                strict=True,
+            )
+        ]
 
     def to(self, target: torch.device | torch.dtype | str) -> PointBatch:
         """Move to a device, or change the floating-point type of eigenpairs, positions and real features."""
@@ -83,19 +127,52 @@ class PointBatch:
                 return tensor
             return tensor.to(target)
 
-        return self._mapped(moved)
+        return with_tensors(self, moved)
 
     def pin_memory(self) -> PointBatch:
         """For DataLoader(pin_memory=True)."""
-        return self._mapped(lambda tensor: tensor.pin_memory())
+        return with_tensors(self, lambda tensor: tensor.pin_memory())
 
-    def _mapped(self, function: Callable[[Tensor], Tensor]) -> PointBatch:
-        groups = [with_tensors(group, function) for group in self.groups]
-        return dataclasses.replace(with_tensors(self, function), groups=groups)
+
+def _group(
+    runs: Sequence[Run],
+    *,
+    index: Tensor,
+    first: int,
+    values: Tensor,
+    vectors: Tensor,
+    nodes: Sequence[Tensor | None],
+    edges: tuple[Tensor | None, Tensor | None],
+) -> PointGroup:
+    """The graphs of these runs, the first of which is graph ``first`` of the batch; ``nodes`` are x and pos."""
+    graphs, n, r = len(index), max(run.nodes for run in runs), max(run.rank for run in runs)
+    padding = rows = None
+    if len(runs) == 1:
+        values, vectors = values.view(graphs, r), vectors.view(graphs, n, r)
+    else:
+        counts = [run.graphs for run in runs]
+        num_nodes, ranks = (
+            np.repeat(sizes, counts) for sizes in ([run.nodes for run in runs], [run.rank for run in runs])
+        )
+        values, vectors = padded_points(values, vectors, runs)
+        padding = Padding.of(num_nodes, ranks, vectors)
+        rows = torch.from_numpy(padded_rows(num_nodes)).to(vectors.device)
+
+    def by_graph(feature: Tensor | None) -> Tensor | None:
+        if feature is None:
+            return None
+        feature = feature if rows is None else feature.index_select(0, rows)
+        return feature.view(graphs, n, *feature.shape[1:])
+
+    x, pos = map(by_graph, nodes)
+    places, edge_attr = edges
+    if places is not None:
+        places = torch.stack([places[0] - first, places[1], places[2]])
+    return PointGroup(index, values, vectors, x, places, edge_attr, pos, padding)
 
 
 def collate(point_sets: Sequence[PointSet]) -> PointBatch:
-    """Put point sets into groups of equal (n, r); outputs of a model come back in the order given here.
+    """Put point sets together in one batch; outputs of a model come back in the order given here.
 
     Features must be of one type and width on all graphs; only a graph without nodes or edges may lack theirs. Targets
     ``y`` belong to graphs (a scalar, (1,) or (1, k) on each: (graphs,) or (graphs, k) in the batch), or to nodes ((n,)
@@ -245,31 +322,29 @@ class FlatGraphs:
 
 
 def batch_of(flat: FlatGraphs) -> PointBatch:
-    """Cut flat tensors into groups. The groups are views: a worker process passes on a few tensors, not hundreds."""
-    sizes = flat.layout.sizes
-    index = torch.split(torch.from_numpy(flat.layout.order), [graphs for graphs, _, _ in sizes])
-    values = torch.split(flat.eigenvalues, [graphs * r for graphs, _, r in sizes])
-    vectors = torch.split(flat.eigenvectors, [graphs * n * r for graphs, n, r in sizes])
-    x, pos = (_cut_by_nodes(feature, sizes) for feature in (flat.x, flat.pos))
-    edges, edge_attr = _both_directions(flat)
-    groups = [
-        PointGroup(
-            index=index[group],
-            eigenvalues=values[group].view(graphs, r),
-            eigenvectors=vectors[group].view(graphs, n, r),
-            x=x[group],
-            edges=edges[group],
-            edge_attr=edge_attr[group],
-            pos=pos[group],
-        )
-        for group, (graphs, n, r) in enumerate(sizes)
-    ]
+    """A batch of these graphs: a few tensors, as each is an open file on its way from a worker process."""
+    edges, edge_attr, counts = _both_directions(flat)
+    runs = tuple(Run(*size, count) for size, count in zip(flat.layout.sizes, counts, strict=True))
     graph_order, node_order = _order_of_input(flat)
-    return PointBatch(groups, torch.from_numpy(flat.num_nodes), graph_order, node_order, flat.y, flat.matrix)
+    return PointBatch(
+        runs=runs,
+        index=torch.from_numpy(flat.layout.order),
+        eigenvalues=flat.eigenvalues,
+        eigenvectors=flat.eigenvectors,
+        x=None if flat.x is None else _with_columns(flat.x),
+        pos=None if flat.pos is None else _with_columns(flat.pos),
+        edges=edges,
+        edge_attr=edge_attr,
+        num_nodes=torch.from_numpy(flat.num_nodes),
+        graph_order=graph_order,
+        node_order=node_order,
+        y=flat.y,
+        matrix=flat.matrix,
+    )
 
 
 def _order_of_input(flat: FlatGraphs) -> tuple[Tensor, Tensor]:
-    """(G,) and (N,): the row of each graph, and of each node, in the concatenated groups."""
+    """(G,) and (N,): the row of each graph, and of each node, in the order of the layout."""
     order, counts = flat.layout.order, flat.num_nodes[flat.layout.order]
     row, first_node = np.empty_like(order), np.empty_like(order)
     row[order] = np.arange(len(order))
@@ -277,24 +352,14 @@ def _order_of_input(flat: FlatGraphs) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(row), torch.from_numpy(consecutive(first_node, flat.num_nodes))
 
 
-def _cut_by_nodes(feature: Tensor | None, sizes: list[tuple[int, int, int]]) -> Sequence[Tensor | None]:
-    """(Σ n, …) → (B, n, …) for each group; a feature without columns becomes one column."""
-    if feature is None:
-        return [None] * len(sizes)
-    columns = _with_columns(feature)
-    parts = torch.split(columns, [graphs * n for graphs, n, _ in sizes])
-    return [part.view(graphs, n, *columns.shape[1:]) for part, (graphs, n, _) in zip(parts, sizes, strict=True)]
-
-
-def _both_directions(flat: FlatGraphs) -> tuple[Sequence[Tensor | None], Sequence[Tensor | None]]:
-    """For each group (3, M): graph in the group, source, target; and (M, …). Self-loops stand once."""
+def _both_directions(flat: FlatGraphs) -> tuple[Tensor | None, Tensor | None, list[int]]:
+    """(3, M): graph, source, target; (M, …); and how many in each group of equal size. Self-loops stand once."""
     sizes = flat.layout.sizes
     if flat.edges is None or flat.edge_attr is None:
-        return [None] * len(sizes), [None] * len(sizes)
+        return None, None, [0] * len(sizes)
     low, high = flat.edges
     counts = np.array([graphs for graphs, _, _ in sizes])
     group = np.repeat(np.arange(len(sizes)), counts)  # (G,) of each graph
-    number_in_group = consecutive(np.zeros_like(counts), counts)  # (G,)
     graph = np.repeat(np.arange(len(group)), flat.num_edges)  # (Σ m,) of each edge
     back = np.flatnonzero(low != high)
     owner = np.concatenate([graph, graph[back]])
@@ -302,10 +367,9 @@ def _both_directions(flat: FlatGraphs) -> tuple[Sequence[Tensor | None], Sequenc
     owner, row = owner[order], np.concatenate([np.arange(len(graph)), back])[order]
     forward = order < len(graph)
     source, target = np.where(forward, low[row], high[row]), np.where(forward, high[row], low[row])
-    edges = torch.from_numpy(np.stack([number_in_group[owner], source, target])).to(flat.edge_attr.device)
+    edges = torch.from_numpy(np.stack([owner, source, target])).to(flat.edge_attr.device)
     features = _with_columns(flat.edge_attr.index_select(0, torch.from_numpy(row).to(flat.edge_attr.device)))
-    by_group = np.bincount(group[owner], minlength=len(sizes)).tolist()
-    return torch.split(edges, by_group, dim=1), torch.split(features, by_group)
+    return edges, features, np.bincount(group[owner], minlength=len(sizes)).tolist()
 
 
 def _with_columns(feature: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pointset.encoders.batch import PointGroup
+from pointset.encoders.buckets import Padding
 from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm
 from pointset.encoders.products import weighted_sums
 from pointset.errors import SpecError
@@ -85,6 +86,8 @@ class NodeScalars(FeatureEmbedding):
     Categories: a sum of embedding tables, then LayerNorm; reals: one linear map; no features: one learned vector.
     """
 
+    takes_padding = True
+
     def __init__(self, spec: Spec, channels: int):
         super().__init__(spec, channels)
         self.constant = nn.Parameter(torch.randn(channels)) if spec is None else None
@@ -100,7 +103,8 @@ class NodeScalars(FeatureEmbedding):
         return normed
 
 
-# Eigenvalue functions f: (B, r) → (d, B, r), equivariant to permutations of the eigenvalues (Definition 3.2).
+# Eigenvalue functions f: (B, r) → (d, B, r), equivariant to permutations of the eigenvalues (Definition 3.2). Those
+# that take padding get it as a second argument; what they give in padded columns does not matter.
 
 
 def signed_root(eigenvalues: Tensor) -> Tensor:
@@ -115,11 +119,13 @@ class SquareRoot(nn.Module):
     proof of Theorem 3.3 recovers the matrix; on a positive semi-definite one both are √λ.
     """
 
+    takes_padding = True
+
     def __init__(self, channels: int):
         super().__init__()
         self.scale = nn.Parameter(torch.randn(channels))
 
-    def forward(self, eigenvalues: Tensor) -> Tensor:
+    def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
         signed = signed_root(eigenvalues)
         half = self.scale.shape[0] // 2
@@ -135,10 +141,14 @@ class DeepSetLayer(nn.Module):
         self.pooled = MLP([channels] * 3, norm="layer", tail=True)
         self.own = MLP([channels] * 3, norm="layer", tail=True)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, r) → (d, B, r)."""
-        rank = max(x.shape[-1], 1)  # at rank 0 there is nothing to add up, and the sum of nothing is 0
-        mean: Tensor = self.pooled(x).sum(-1, keepdim=True) / rank
+        pooled: Tensor = self.pooled(x)
+        # At rank 0 there is nothing to add up, and the sum of nothing is 0.
+        if padding is None:
+            mean = pooled.sum(-1, keepdim=True) / max(x.shape[-1], 1)
+        else:
+            mean = (pooled * padding.columns).sum(-1, keepdim=True) / padding.ranks.clamp(min=1)
         result: Tensor = x + mean * self.own(x)
         return result
 
@@ -149,15 +159,19 @@ class LearnedDeepSet(nn.Module):
     √λ (signed) → MLP 1 → 2d → d → three layers x + mean(MLP_a(x)) ⊙ MLP_b(x), as in the released model.
     """
 
+    takes_padding = True
+
     def __init__(self, channels: int, layers: int = 3):
         super().__init__()
         self.embedding = MLP([1, 2 * channels, channels], norm="layer", tail=True)
         self.layers = nn.Sequential(*(DeepSetLayer(channels) for _ in range(layers)))
 
-    def forward(self, eigenvalues: Tensor) -> Tensor:
+    def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
-        result: Tensor = self.layers(self.embedding(signed_root(eigenvalues).unsqueeze(0)))
-        return result
+        x: Tensor = self.embedding(signed_root(eigenvalues).unsqueeze(0))
+        for layer in self.layers:
+            x = layer(x, padding)
+        return x
 
 
 class LearnedFromRoot(nn.Module):
@@ -167,13 +181,15 @@ class LearnedFromRoot(nn.Module):
     random DeepSet alone are nearly a multiple of the identity. What the DeepSet alone can learn remains within reach.
     """
 
+    takes_padding = True
+
     def __init__(self, channels: int):
         super().__init__()
         self.root, self.learned = SquareRoot(channels), LearnedDeepSet(channels)
 
-    def forward(self, eigenvalues: Tensor) -> Tensor:
+    def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
-        result: Tensor = self.root(eigenvalues) + self.learned(eigenvalues)
+        result: Tensor = self.root(eigenvalues) + self.learned(eigenvalues, padding)
         return result
 
 
@@ -185,6 +201,8 @@ class RootAndPolynomials(nn.Module):
     [0, ``reach``], where none is larger than 1; beyond, on graphs with larger degrees, they grow.
     """
 
+    takes_padding = True
+
     def __init__(self, channels: int, degree: int = 4, reach: float = 12.0):
         super().__init__()
         half = channels // 2
@@ -192,7 +210,7 @@ class RootAndPolynomials(nn.Module):
         self.weights = nn.Parameter(torch.randn(channels - half, degree + 1) / math.sqrt(degree + 1))
         self.reach = reach
 
-    def forward(self, eigenvalues: Tensor) -> Tensor:
+    def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
         x = 2 * eigenvalues / self.reach - 1
         basis = [torch.ones_like(x), x]
@@ -229,6 +247,8 @@ class PairWeights(FeatureEmbedding, ABC):
 class EdgeWeights(PairWeights):
     """An edge's embedding, zero elsewhere; with distances w_ij, every pair weighs w_ij ⊙ (1 + e_ij)."""
 
+    takes_padding = True
+
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
         if self.distances is None:
@@ -239,6 +259,8 @@ class EdgeWeights(PairWeights):
 
 class ReleasedPairWeights(PairWeights):
     """As the released model: with real features the linear map's bias stands at every pair; PST*: times distances."""
+
+    takes_padding = True
 
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
@@ -251,6 +273,8 @@ class ReleasedPairWeights(PairWeights):
 
 class RadialDistances(nn.Module):
     """|p_i − p_j| → radial basis functions (Gaussians at equal steps up to ``reach``) → MLP → (d, B, n, n)."""
+
+    takes_padding = True
 
     def __init__(self, channels: int, functions: int = 32, reach: float = 12.0):
         super().__init__()
@@ -269,6 +293,8 @@ class RadialDistances(nn.Module):
 class PlainDistances(nn.Module):
     """As the released PST*: |p_i − p_j| → MLP(1 → 2d → d with LayerNorm) → (d, B, n, n)."""
 
+    takes_padding = True
+
     def __init__(self, channels: int):
         super().__init__()
         self.mlp = MLP([1, 2 * channels, channels], norm="layer", tail=True)
@@ -284,8 +310,9 @@ def distances(group: PointGroup) -> Tensor:
     if group.pos is None:
         raise SpecError("the model uses 3D positions (PST*), but the graphs carry no pos")
     square = (group.pos.unsqueeze(2) - group.pos.unsqueeze(1)).square().sum(-1)
-    # Twice the same point has distance 0, where the root's gradient is infinite: it is taken elsewhere only.
-    return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), square)
+    # Twice the same point has distance 0, where the root's gradients are infinite: it is taken elsewhere only.
+    apart = square > 0
+    return torch.where(apart, torch.where(apart, square, 1.0).sqrt(), 0.0)
 
 
 class Coordinates(nn.Module):
@@ -295,6 +322,8 @@ class Coordinates(nn.Module):
     noise of this size on √Λ and U, from the generator that is handed in.
     """
 
+    takes_padding = True
+
     def __init__(self, function: nn.Module, pairs: PairWeights | None = None, *, noise: float = 0.0):
         super().__init__()
         self.function, self.pairs, self.noise = function, pairs, noise
@@ -302,8 +331,17 @@ class Coordinates(nn.Module):
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """Group → (d, B, n, r)."""
         values, vectors = self._eigenpairs(group, generator)
-        v: Tensor = vectors.unsqueeze(0) * self.function(values).unsqueeze(2)
-        return v if self.pairs is None else v + weighted_sums(self.pairs(group), v)
+        v: Tensor = vectors.unsqueeze(0) * self._by_channel(values, group)
+        if self.pairs is None:
+            return v
+        sums = weighted_sums(self.pairs(group), v)
+        # Pairs may have weights in padded rows, too, where the vectors are zero.
+        return v + sums if group.padding is None else torch.addcmul(v, sums, group.padding.rows.unsqueeze(-1))
+
+    def _by_channel(self, values: Tensor, group: PointGroup) -> Tensor:
+        """f(Λ), (d, B, 1, r)."""
+        of_values: Tensor = self.function(values, *([] if group.padding is None else [group.padding]))
+        return of_values.unsqueeze(2)
 
     def _eigenpairs(self, group: PointGroup, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         values, vectors = group.eigenvalues, group.eigenvectors
@@ -315,12 +353,15 @@ class Coordinates(nn.Module):
                 "model(batch, generator=torch.Generator().manual_seed(…)), or model.eval() for no noise"
             )
 
-        def noisy(x: Tensor) -> Tensor:
-            noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=generator.device)
-            return x + self.noise * noise.to(x.device)
+        def noise(x: Tensor) -> Tensor:
+            drawn = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=generator.device)
+            return self.noise * drawn.to(x.device)
 
-        roots = noisy(signed_root(values))  # as the released model: the noise is on √λ
-        return roots * roots.abs(), noisy(vectors)
+        roots = signed_root(values) + noise(values)  # as the released model: the noise is on √λ
+        of_vectors = noise(vectors)
+        if group.padding is not None:
+            of_vectors = of_vectors * group.padding.rows.unsqueeze(-1) * group.padding.columns.unsqueeze(-2)
+        return roots * roots.abs(), vectors + of_vectors
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""
@@ -330,11 +371,15 @@ class Coordinates(nn.Module):
 class ReleasedCoordinates(Coordinates):
     """As the released model: weighted sums of eigenvectors replace them, v_i = (Σ_j e_ij U_j) ⊙ f(Λ)."""
 
+    takes_padding = True
+
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """Group → (d, B, n, r)."""
         values, vectors = self._eigenpairs(group, generator)
-        by_channel: Tensor = self.function(values).unsqueeze(2)  # (d, B, 1, r)
+        by_channel = self._by_channel(values, group)
         if self.pairs is None:
             return vectors.unsqueeze(0) * by_channel
+        if group.padding is not None:
+            by_channel = by_channel * group.padding.rows.unsqueeze(-1)  # (d, B, n, r)
         weights = self.pairs(group)
         return weighted_sums(weights, vectors.expand(weights.shape[0], *vectors.shape)) * by_channel

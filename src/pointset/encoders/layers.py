@@ -10,13 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
-from pointset.encoders.products import normalised_vectors, pair_mlp, row_products
+from pointset.encoders.buckets import Padding
+from pointset.encoders.products import attended, normalised_vectors, pair_mlp, row_products
 
 Norm = Literal["none", "layer"]
 Level = Literal["graph", "node"]
@@ -28,12 +29,45 @@ class PointState(NamedTuple):
     """What flows from layer to layer."""
 
     s: Tensor  # (d, B, n) scalars, invariant to O(r)
-    v: Tensor  # (d, B, n, r) vectors, equivariant to O(r)
+    v: Tensor  # (d, B, n, r) vectors, equivariant to O(r); zero in padded rows and columns
+    padding: Padding | None = None  # None: all rows are points
 
 
-def size_scale(nodes: int) -> float:
+@overload
+def size_scale(nodes: int) -> float: ...
+@overload
+def size_scale(nodes: Tensor) -> Tensor: ...
+def size_scale(nodes: int | Tensor) -> float | Tensor:
     """n^-0.925: keeps sums over points of similar size in small and large graphs."""
+    if isinstance(nodes, Tensor):
+        return nodes.clamp(min=1) ** -SIZE_EXPONENT
     return float(max(nodes, 1) ** -SIZE_EXPONENT)
+
+
+SizeFactor = Callable[[Any], float | Tensor]  # n (a number, or (B, 1)) → what sums over n points are multiplied by
+
+
+def masked(s: Tensor, padding: Padding | None) -> Tensor:
+    """Scalars (d, B, n) with zeros in padded rows."""
+    return s if padding is None else s * padding.rows
+
+
+def row_factor(state: PointState, factor: SizeFactor) -> float | Tensor:
+    """What the sum that each point receives is multiplied by: a number, or (B, n) with zeros in padded rows."""
+    padding = state.padding
+    return factor(state.s.shape[-1]) if padding is None else padding.rows * factor(padding.nodes)
+
+
+def attended_state(
+    state: PointState, attention: Tensor, values_s: Tensor, values_v: Tensor | None, factor: SizeFactor
+) -> PointState:
+    """Equation (4) with residuals: s_i + c Σ_j a_ij values_s_j and v_i + c Σ_j a_ij values_v_j, with c = factor(n).
+
+    In padded rows vectors stay zero and scalars as they are. Without ``values_v`` all vectors stay as they are.
+    """
+    values_s = masked(values_s, state.padding)
+    s, v = attended(attention, values_s, values_v, state.s, state.v, row_factor(state, factor))
+    return PointState(s, v, state.padding)
 
 
 class ChannelLinear(nn.Module):
@@ -215,31 +249,43 @@ class AttentionMap(nn.Module):
     """Base of the modules whose output is attention, (d, B, n, n), before the factor n^-0.925: it can be read out."""
 
 
-def pooled(s: Tensor, pooling: Pooling) -> Tensor:
+def pooled(s: Tensor, pooling: Pooling, padding: Padding | None = None) -> Tensor:
     """Equation (5): scalars (d, B, n) → (d, B). A graph without nodes gives zeros."""
-    nodes = s.shape[-1]
+    if padding is not None:
+        nodes = padding.nodes.squeeze(-1)  # (B,)
+        if pooling == "max":
+            return s.masked_fill(padding.rows == 0, -math.inf).amax(-1).masked_fill(nodes == 0, 0.0)
+        return masked(s, padding).sum(-1) / (nodes.clamp(min=1) if pooling == "mean" else 1)
     if pooling == "max":
-        return s.amax(-1) if nodes else s.sum(-1)
-    return s.sum(-1) / (max(nodes, 1) if pooling == "mean" else 1)
+        return s.amax(-1) if s.shape[-1] else s.sum(-1)
+    return s.sum(-1) / (max(s.shape[-1], 1) if pooling == "mean" else 1)
+
+
+def represented(s: Tensor, level: Level, pooling: Pooling, padding: Padding | None = None) -> Tensor:
+    """Scalars (d, B, n) → (B, d), or at level "node" (B·n, d) without padded rows."""
+    if level == "graph":
+        return pooled(s, pooling, padding).mT
+    rows = s.reshape(s.shape[0], math.prod(s.shape[1:])).mT
+    return rows if padding is None else rows[padding.rows.flatten() > 0]
 
 
 class Readout(nn.Module):
     """The end of a model, pooling or none and one linear map: scalars (d, B, n) → (B, out), or (B·n, out) for nodes."""
+
+    takes_padding = True
 
     def __init__(self, channels: int, out: int, level: Level, pooling: Pooling):
         super().__init__()
         self.level, self.pooling = level, pooling
         self.linear = nn.Linear(channels, out)
 
-    def representation(self, s: Tensor) -> Tensor:
+    def representation(self, s: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, n) → (B, d) or (B·n, d): what the last linear map sees."""
-        if self.level == "graph":
-            return pooled(s, self.pooling).mT
-        return s.reshape(s.shape[0], math.prod(s.shape[1:])).mT
+        return represented(s, self.level, self.pooling, padding)
 
-    def forward(self, s: Tensor) -> Tensor:
+    def forward(self, s: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, n) → (B, out) or (B·n, out)."""
-        result: Tensor = self.linear(self.representation(s))
+        result: Tensor = self.linear(self.representation(s, padding))
         return result
 
     def extra_repr(self) -> str:

@@ -15,8 +15,18 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from pointset.encoders.batch import PointBatch, PointGroup, collate
+from pointset.encoders.buckets import Padding, takes_padding
 from pointset.encoders.coordinates import Coordinates, NodeScalars
-from pointset.encoders.layers import AttentionMap, BatchEncoder, Level, PointState, Pooling, Readout, size_scale
+from pointset.encoders.layers import (
+    AttentionMap,
+    BatchEncoder,
+    Level,
+    PointState,
+    Pooling,
+    Readout,
+    represented,
+    size_scale,
+)
 from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
@@ -137,18 +147,43 @@ class PointModel(nn.Module):
         """
         return uncompiled(self._in_input_order)(self.readout, batch, generator)
 
-    def embed(self, batch: Any, *, generator: torch.Generator | None = None) -> Tensor:
-        """The representation before the last linear map: (graphs, d) or (nodes, d), in input order."""
-        return self._in_input_order(self.readout.representation, batch, generator)
+    def embed(self, batch: Any, *, level: Level | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """The representation before the last linear map: (graphs, d) or (nodes, d), in input order.
 
-    def _in_input_order(self, end: Callable[[Tensor], Tensor], batch: Any, generator: torch.Generator | None) -> Tensor:
+        ``level``: ``"graph"`` or ``"node"``, by default the model's own. A model of graphs has scalars of nodes too,
+        before they are pooled, and those of a model of nodes can be pooled.
+        """
+        if level is None:
+            return self._in_input_order(self.readout.representation, batch, generator)
+
+        def end(s: Tensor, *padding: Padding) -> Tensor:
+            return represented(s, level, self.readout.pooling, *padding)
+
+        return self._in_input_order(end, batch, generator, level)
+
+    def _in_input_order(
+        self, end: Callable[..., Tensor], batch: Any, generator: torch.Generator | None, level: Level | None = None
+    ) -> Tensor:
+        """``end`` takes the scalars (d, B, n) of a group after the last layer and, where it has one, its padding."""
         points = self.read(batch)
         if isinstance(self.encoder, BatchEncoder):
-            encoded = self._encoded_together(points.groups, generator)
+            rows = [end(s) for s in self._encoded_together(points.groups, generator)]
         else:
-            encoded = [self.encode(group, generator) for group in points.groups]
-        rows = torch.cat([end(scalars) for scalars in encoded])
-        return rows[points.node_order if self.readout.level == "node" else points.graph_order]
+            groups = points.buckets(self.readout.linear.in_features) if self.takes_padding else points.groups
+            rows = [
+                end(self.encode(group, generator), *([] if group.padding is None else [group.padding]))
+                for group in groups
+            ]
+        order = points.node_order if (level or self.readout.level) == "node" else points.graph_order
+        return torch.cat(rows)[order]
+
+    @property
+    def takes_padding(self) -> bool:
+        """Whether all its parts can be given padded buckets; others get groups of graphs of equal size."""
+        pairs = getattr(self.coordinates, "pairs", None)
+        parts = [self.scalars, self.coordinates, self.encoder, self.readout, pairs, getattr(pairs, "distances", None)]
+        parts += [getattr(self.coordinates, "function", None), *getattr(self.encoder, "layers", [])]
+        return all(map(takes_padding, parts))
 
     def _encoded_together(self, groups: list[PointGroup], generator: torch.Generator | None) -> list[Tensor]:
         structures = [self.coordinates(group, generator) for group in groups]
@@ -156,20 +191,20 @@ class PointModel(nn.Module):
         return encoded
 
     def encode(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
-        """One group → scalars after the last layer, (d, B, n)."""
+        """One group → scalars after the last layer, (d, B, n); in padded rows they mean nothing."""
         if isinstance(self.encoder, BatchEncoder):
             return self._encoded_together([group], generator)[0]
-        state = PointState(self.scalars(group), self.coordinates(group, generator))
+        state = PointState(self.scalars(group), self.coordinates(group, generator), group.padding)
         # Only the encoder is computed again in checkpointing: the noise of the coordinates must be the same both times.
         again = self.checkpointing and torch.is_grad_enabled()
-        pieces = zip(*(torch.split(part, _piece(state), dim=1) for part in state), strict=True)
         encoded = [
-            checkpoint(self._scalars, s, v, use_reentrant=False) if again else self._scalars(s, v) for s, v in pieces
+            checkpoint(self._scalars, *piece, use_reentrant=False) if again else self._scalars(*piece)
+            for piece in _pieces(state)
         ]
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, dim=1)
 
-    def _scalars(self, s: Tensor, v: Tensor) -> Tensor:
-        state: PointState = self.encoder(PointState(s, v))
+    def _scalars(self, s: Tensor, v: Tensor, padding: Padding | None) -> Tensor:
+        state: PointState = self.encoder(PointState(s, v, padding))
         return state.s
 
     def inspect(self, graph: Any) -> Inspection:
@@ -202,11 +237,16 @@ class PointModel(nn.Module):
         return points.to(parameter.dtype).to(parameter.device)
 
 
-def _piece(state: PointState) -> int:
-    """How many graphs of a group are computed together."""
+def _pieces(state: PointState) -> list[PointState]:
+    """The graphs of a group that are computed together."""
     channels, graphs, nodes, rank = state.v.shape
     bytes_of_one = max(1, channels * nodes * rank * state.v.element_size())
-    return max(1, min(graphs, _PIECE_BYTES // bytes_of_one))
+    piece = max(1, min(graphs, _PIECE_BYTES // bytes_of_one))
+    if piece == graphs:
+        return [state]
+    s, v = (torch.split(part, piece, dim=1) for part in (state.s, state.v))
+    paddings = [None] * len(s) if state.padding is None else state.padding.split(piece)
+    return [PointState(*each) for each in zip(s, v, paddings, strict=True)]
 
 
 def _as_points(batch: Any, matrix: str) -> PointBatch:
@@ -322,7 +362,7 @@ def inspect(model: PointModel, points: PointBatch) -> Inspection:
     scale = factor(seen["coordinates"][0].shape[1])
     return Inspection(
         output=output,
-        eigenvalues=points.groups[0].eigenvalues[0],
+        eigenvalues=points.eigenvalues,
         functions=seen["functions"][0].mT,
         coordinates=seen["coordinates"][0].permute(1, 2, 0),
         attention=[weights * scale for weights in seen["attention"]],

@@ -4,18 +4,19 @@ Autograd would be right here too, and slower: it keeps every intermediate tensor
 for each product. Each function below states its formula; `tests/test_products.py` compares value and gradient with the
 plain expression. All tensors are channel-first: (d, B, n), (d, B, n, r), pairs (d, B, n, n).
 
-The gradients can be taken once: gradients of gradients are refused by PyTorch with "once_differentiable".
+Gradients of gradients (forces in a loss) are taken of the plain expression, which is then computed once more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import silu
 
 _silu_backward = torch.ops.aten.silu_backward
@@ -23,7 +24,7 @@ _silu_backward = torch.ops.aten.silu_backward
 
 def normalised_vectors(v: Tensor, floor: float) -> Tensor:
     """Vectors centred over the channels, then of length 1 over the rank axis: c / max(‖c‖, floor), (d, B, n, r)."""
-    result: Tensor = _apply(_NormalisedVectors, v, floor)
+    result: Tensor = _apply(_NormalisedVectors, v, floor)[0]
     return result
 
 
@@ -63,15 +64,15 @@ def pair_mlp(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: 
 
 
 def attended(
-    attention: Tensor, values_s: Tensor, values_v: Tensor | None, s: Tensor, v: Tensor, scale: float
+    attention: Tensor, values_s: Tensor, values_v: Tensor | None, s: Tensor, v: Tensor, scale: float | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Equation (4) with residuals: s_i + scale Σ_j a_ij values_s_j and v_i + scale Σ_j a_ij values_v_j.
 
-    Without ``values_v`` the vectors stay as they are.
+    ``scale`` is a number, or one for each point, (B, n), a constant. Without ``values_v`` the vectors stay as they are.
     """
     values_s = values_s.to(attention.dtype)
     if values_v is None:
-        return torch.add(s, weighted_sums(attention, values_s.unsqueeze(-1)).squeeze(-1), alpha=scale), v
+        return _added(s, weighted_sums(attention, values_s.unsqueeze(-1)).squeeze(-1), scale), v
     s, v = _apply(_Attended, attention, values_s, values_v.to(attention.dtype), s, v, scale)
     return s, v
 
@@ -79,6 +80,13 @@ def attended(
 def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
     """Σ_j weights_ij values_j for every channel: (d, B, n, n), (d, B, n, k) → (d, B, n, k)."""
     return torch.bmm(_matrices(weights), _matrices(values)).view_as(values)
+
+
+def _added(x: Tensor, sums: Tensor, scale: float | Tensor) -> Tensor:
+    """Sum x + scale · sums; the scale is a number, or (B, n) where x is (d, B, n) or (d, B, n, r)."""
+    if not isinstance(scale, Tensor):
+        return torch.add(x, sums, alpha=scale)
+    return torch.addcmul(x, sums.to(x.dtype), scale if x.dim() == 3 else scale.unsqueeze(-1))
 
 
 def _apply(function: type[Function], *arguments: Any) -> Any:
@@ -102,22 +110,48 @@ def _row_sums(x: Tensor) -> Tensor:
     return (rows @ x.new_ones(x.shape[-1])).view(x.shape[:-1])
 
 
+def _gradients(ctx: Any, plain: Callable[..., Any], inputs: Sequence[Tensor | None], grads: Any) -> list[Tensor | None]:
+    """Gradients of a plain expression that can be differentiated again, for those inputs that need one.
+
+    For a backward pass with create_graph=True only: it computes the expression once more.
+    """
+    # New names for the inputs: one may depend on another, and its gradient must not run through that.
+    own = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+    needed = [position for position in range(len(own)) if ctx.needs_input_grad[position]]
+    outputs = plain(*own)
+    chosen = [tensor for position in needed if (tensor := own[position]) is not None]
+    found = torch.autograd.grad(outputs, chosen, grads, create_graph=True, allow_unused=True, materialize_grads=True)
+    result: list[Tensor | None] = [None] * len(own)
+    for position, gradient in zip(needed, found, strict=True):
+        result[position] = gradient
+    return result
+
+
 class _NormalisedVectors(Function):
+    """The inverse lengths are an output, too, so that the gradient is a formula of inputs and outputs alone."""
+
     @staticmethod
-    def forward(ctx: Any, v: Tensor, floor: float) -> Tensor:
+    def forward(ctx: Any, v: Tensor, floor: float) -> tuple[Tensor, Tensor]:
         result = v - v.mean(0, keepdim=True)
         squares = _row_sums(result * result)
         # The square is floored, not the root: the root's gradient is infinite at zero vectors.
         inverse = squares.clamp(min=floor**2).rsqrt()
         result *= inverse.unsqueeze(-1)
         ctx.save_for_backward(result, inverse, squares > floor**2)
-        return result
+        ctx.set_materialize_grads(False)  # the inverse has none in an ordinary backward pass
+        return result, inverse
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor | None, grad_inverse: Tensor | None) -> tuple[Tensor | None, None]:
         result, inverse, above_floor = ctx.saved_tensors
-        along = _row_sums(grad * result) * above_floor  # below the floor the length counts as a constant
+        if grad is None:
+            if grad_inverse is None:
+                return None, None
+            grad = torch.zeros_like(result)
+        along = _row_sums(grad * result)
+        if grad_inverse is not None:
+            along = along + grad_inverse * inverse
+        along = along * above_floor  # below the floor the length counts as a constant
         inner = torch.addcmul(grad, result, along.unsqueeze(-1), value=-1)
         inner *= inverse.unsqueeze(-1)
         inner -= inner.mean(0, keepdim=True)
@@ -125,6 +159,15 @@ class _NormalisedVectors(Function):
 
 
 class _ProjectedProducts(Function):
+    @staticmethod
+    def plain(projected: Tensor, query_s: Tensor | None, key_s: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same by autograd."""
+        query, key, left, right = projected.chunk(4)
+        pairs = (_matrices(query) @ _matrices(key).mT).view(*query.shape[:-1], query.shape[-2])
+        if query_s is not None and key_s is not None:
+            pairs = torch.cat([query_s.unsqueeze(-1) * key_s.unsqueeze(-2), pairs])
+        return pairs, _row_sums(left * right)
+
     @staticmethod
     def forward(ctx: Any, projected: Tensor, query_s: Tensor | None, key_s: Tensor | None) -> tuple[Tensor, Tensor]:
         query, key, left, right = projected.chunk(4)
@@ -139,9 +182,11 @@ class _ProjectedProducts(Function):
         return pairs, _row_sums(left * right)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_pairs: Tensor, grad_points: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def backward(ctx: Any, grad_pairs: Tensor, grad_points: Tensor) -> tuple[Tensor | None, ...]:
         projected, query_s, key_s = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            grads = (grad_pairs, grad_points)
+            return tuple(_gradients(ctx, _ProjectedProducts.plain, [projected, query_s, key_s], grads))
         query, key, left, right = projected.chunk(4)
         grad = torch.empty_like(projected, memory_format=torch.contiguous_format)  # the views below are written to
         grad_query, grad_key, grad_left, grad_right = grad.chunk(4)
@@ -160,18 +205,28 @@ class _ProjectedProducts(Function):
 
 class _PairMLP(Function):
     @staticmethod
+    def plain(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, tail: bool) -> Tensor:
+        """The same by autograd."""
+        hidden = silu(torch.addmm(bias1.unsqueeze(-1), weight1, _flat(x)))
+        result = torch.addmm(bias2.unsqueeze(-1), weight2, hidden)
+        return (silu(result) if tail else result).view(weight2.shape[0], *x.shape[1:])
+
+    @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, tail: bool
     ) -> Tensor:
         hidden = torch.addmm(bias1.unsqueeze(-1), weight1, _flat(x))
         result = torch.addmm(bias2.unsqueeze(-1), weight2, silu(hidden))
-        ctx.save_for_backward(x, weight1, weight2, hidden, result if tail else None)
+        ctx.save_for_backward(x, weight1, bias1, weight2, bias2, hidden, result if tail else None)
+        ctx.tail = tail
         return (silu(result) if tail else result).view(weight2.shape[0], *x.shape[1:])
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, None]:
-        x, weight1, weight2, hidden, before_tail = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight1, bias1, weight2, bias2, hidden, before_tail = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            plain = partial(_PairMLP.plain, tail=ctx.tail)
+            return *_gradients(ctx, plain, [x, weight1, bias1, weight2, bias2], grad), None
         grad2 = _flat(grad)
         if before_tail is not None:
             grad2 = _silu_backward(grad2, before_tail)
@@ -184,22 +239,34 @@ class _PairMLP(Function):
 
 class _Attended(Function):
     @staticmethod
+    def plain(attention: Tensor, values_s: Tensor, values_v: Tensor) -> tuple[Tensor, Tensor]:
+        """The sums by autograd, before they are scaled and added."""
+        return weighted_sums(attention, values_s.unsqueeze(-1)).squeeze(-1), weighted_sums(attention, values_v)
+
+    @staticmethod
     def forward(
-        ctx: Any, attention: Tensor, values_s: Tensor, values_v: Tensor, s: Tensor, v: Tensor, scale: float
+        ctx: Any, attention: Tensor, values_s: Tensor, values_v: Tensor, s: Tensor, v: Tensor, scale: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         weights = _matrices(attention)
         sums_v = torch.bmm(weights, _matrices(values_v)).view_as(v)
         sums_s = torch.bmm(weights, _matrices(values_s.unsqueeze(-1))).view_as(s)
-        ctx.save_for_backward(attention, values_s, values_v)
-        ctx.scale = scale
-        return torch.add(s, sums_s, alpha=scale), torch.add(v, sums_v, alpha=scale)
+        of_points = scale if isinstance(scale, Tensor) else None
+        ctx.save_for_backward(attention, values_s, values_v, of_points)
+        ctx.scale = 1.0 if isinstance(scale, Tensor) else scale
+        return _added(s, sums_s, scale), _added(v, sums_v, scale)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_s: Tensor, grad_v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, None]:
-        attention, values_s, values_v = ctx.saved_tensors
+    def backward(ctx: Any, grad_s: Tensor, grad_v: Tensor) -> tuple[Tensor | None, ...]:
+        attention, values_s, values_v, of_points = ctx.saved_tensors
+        scaled_s, scaled_v = grad_s, grad_v
+        if of_points is not None:
+            scaled_s, scaled_v = grad_s * of_points, grad_v * of_points.unsqueeze(-1)
+        sums_s, sums_v = scaled_s.to(attention.dtype), scaled_v.to(attention.dtype)
         weights, scale = _matrices(attention), ctx.scale
-        sums_s, sums_v = grad_s.to(attention.dtype), _matrices(grad_v.to(attention.dtype))
+        if torch.is_grad_enabled():
+            inputs, grads = [attention, values_s, values_v], (scale * sums_s, scale * sums_v)
+            return *_gradients(ctx, _Attended.plain, inputs, grads), grad_s, grad_v, None
+        sums_v = _matrices(sums_v)
         grad_attention = torch.empty_like(weights)
         torch.baddbmm(grad_attention, sums_v, _matrices(values_v).mT, beta=0, alpha=scale, out=grad_attention)
         grad_attention = grad_attention.view_as(attention)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pointset.encoders.buckets import Padding
 from pointset.encoders.layers import (
     MLP,
     ChannelLinear,
@@ -17,6 +18,7 @@ from pointset.encoders.layers import (
     PointState,
     VectorBound,
     enlarge_first_weights,
+    masked,
     size_scale,
 )
 from pointset.encoders.products import row_products
@@ -30,9 +32,10 @@ class ScalarSum(nn.Module):
         super().__init__()
         self.mlp3 = MLP([channels, channels, channels])
 
-    def forward(self, s: Tensor) -> Tensor:
+    def forward(self, s: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, n) → (d, B, 1)."""
-        total: Tensor = size_scale(s.shape[-1]) * self.mlp3(s).sum(-1, keepdim=True)
+        scale = size_scale(s.shape[-1]) if padding is None else size_scale(padding.nodes)
+        total: Tensor = scale * masked(self.mlp3(s), padding).sum(-1, keepdim=True)
         return total
 
 
@@ -43,10 +46,10 @@ class VectorSums(nn.Module):
         super().__init__()
         self.w5, self.w6, self.w7 = (ChannelLinear(channels, channels, bias=False) for _ in range(3))
 
-    def forward(self, v: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, v: Tensor, padding: Padding | None = None) -> tuple[Tensor, Tensor]:
         """(d, B, n, r) → (d, B, 1, r), (B, r, r)."""
         channels, graphs, nodes, rank = v.shape
-        scale = size_scale(nodes)
+        scale = size_scale(nodes) if padding is None else size_scale(padding.nodes).unsqueeze(-1)  # (B, 1, 1)
         left, right = (
             projection(v).transpose(0, 1).reshape(graphs, channels * nodes, rank) for projection in (self.w6, self.w7)
         )
@@ -59,6 +62,8 @@ class PSDSLayer(nn.Module):
 
     ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
     """
+
+    takes_padding = True
 
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__()
@@ -74,16 +79,21 @@ class PSDSLayer(nn.Module):
         """State → state, with the same shapes."""
         s, v = self.norm_s(state.s), self.bound_v(state.v)
         mixed_s = self.mixer_s(s, row_products(*self.projections(v).chunk(2)))
-        updated_s = state.s + self.mlp4(mixed_s + self.sum_s(mixed_s))
+        updated_s = state.s + self.mlp4(mixed_s + self.sum_s(mixed_s, state.padding))
         if self.mixer_v is None or self.sums_v is None or self.w8 is None:
-            return PointState(updated_s, state.v)
+            return state._replace(s=updated_s)
         mixed_v = self.mixer_v(s, v)
-        total, squared = self.sums_v(mixed_v)
-        return PointState(updated_s, state.v + mixed_v @ squared.mT + self.w8(total))
+        total, squared = self.sums_v(mixed_v, state.padding)
+        shared: Tensor = self.w8(total)  # (d, B, 1, r): the same for all points, but not for padded rows
+        if state.padding is not None:
+            shared = shared * state.padding.rows.unsqueeze(-1)
+        return PointState(updated_s, state.v + mixed_v @ squared.mT + shared, state.padding)
 
 
 class PSDS(LayerStack):
     """The Point Set DeepSet."""
+
+    takes_padding = True
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSDSLayer, channels, layers)

@@ -27,10 +27,13 @@ from pointset.encoders.layers import (
     ScalarBound,
     VectorBound,
     VectorNorm,
+    attended_state,
     enlarge_first_weights,
+    masked,
+    row_factor,
     size_scale,
 )
-from pointset.encoders.products import attended, pair_products, projected_products, weighted_sums
+from pointset.encoders.products import pair_products, projected_products, weighted_sums
 
 
 class ScalarMixer(nn.Module):
@@ -82,6 +85,8 @@ class PSTLayer(nn.Module):
     ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
     """
 
+    takes_padding = True
+
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__()
         self.norm_s: nn.Module = ChannelNorm()
@@ -100,15 +105,17 @@ class PSTLayer(nn.Module):
         attention = self.attention(pairs)
         values_s = self.mixer_s(s, diagonal)
         values_v = None if self.mixer_v is None else self.mixer_v(s, v)
-        return PointState(*attended(attention, values_s, values_v, *state, self.sum_factor(s.shape[-1])))
+        return attended_state(state, attention, values_s, values_v, self.sum_factor)
 
-    def sum_factor(self, nodes: int) -> float:
+    def sum_factor(self, nodes: int | Tensor) -> float | Tensor:
         """What the sums over the points of a graph are multiplied by."""
         return size_scale(nodes)
 
 
 class PST(LayerStack):
     """The Point Set Transformer."""
+
+    takes_padding = True
 
     def __init__(self, channels: int, layers: int):
         super().__init__(PSTLayer, channels, layers)
@@ -118,6 +125,7 @@ class PST(LayerStack):
 class SummingPSTLayer(PSTLayer):
     """A layer of PST with Σ_j Atten_ij s'_j / 16 and Σ_j Atten_ij v'_j / 16, whose scalars keep their size."""
 
+    takes_padding = True
     LONGEST_VECTOR = 10.0  # the products of long vectors are counts, too
     SUM_FACTOR = 1 / 16  # of the order of one over the number of points
 
@@ -125,7 +133,7 @@ class SummingPSTLayer(PSTLayer):
         super().__init__(channels, last=last)
         self.norm_s, self.bound_v = ScalarBound(), VectorBound(self.LONGEST_VECTOR)
 
-    def sum_factor(self, nodes: int) -> float:
+    def sum_factor(self, nodes: int | Tensor) -> float | Tensor:
         """The same for every n."""
         return self.SUM_FACTOR
 
@@ -139,6 +147,7 @@ class SummingPST(LayerStack):
     size is not lost on the way. Attention begins still larger than in the other variants.
     """
 
+    takes_padding = True
     FIRST_SCALARS = 0.01  # small beside what the layers add
     ATTENTION_GAIN = 3.0  # so that what few neighbours give can be seen among all points
     SCALAR_GAIN = 0.1  # at the beginning the scalars of all points are alike, and say nothing of a pair
@@ -153,7 +162,7 @@ class SummingPST(LayerStack):
 
     def forward(self, state: PointState) -> PointState:
         """State → state, with the same shapes."""
-        return super().forward(PointState(self.FIRST_SCALARS * state.s, state.v))
+        return super().forward(state._replace(s=self.FIRST_SCALARS * state.s))
 
 
 class OneLayerPST(nn.Module):
@@ -162,6 +171,8 @@ class OneLayerPST(nn.Module):
     The attention comes from the first coordinates and scalars by equation (3); every layer then mixes scalars alone,
     s_i ← s_i + Σ_j Atten_ij MLP(s_j). It shows what is lost where the graph only enters through fixed pair weights.
     """
+
+    takes_padding = True
 
     def __init__(self, channels: int, layers: int):
         super().__init__()
@@ -176,11 +187,11 @@ class OneLayerPST(nn.Module):
         """State → state with other scalars; the vectors stay as they are."""
         query_s, key_s = self.projections_s(self.norm_s(state.s)).chunk(2)
         attention: Tensor = self.attention(pair_products(self.projections_v(self.bound_v(state.v)), query_s, key_s))
-        s = state.s
+        s, scale = state.s, row_factor(state, size_scale)
         for values in self.values:
-            sums = weighted_sums(attention, values(self.norm_s(s)).unsqueeze(-1)).squeeze(-1)
-            s = s + size_scale(s.shape[-1]) * sums
-        return PointState(s, state.v)
+            own = masked(values(self.norm_s(s)), state.padding)
+            s = s + scale * weighted_sums(attention, own.unsqueeze(-1)).squeeze(-1)
+        return state._replace(s=s)
 
 
 class Gate(nn.Module):
@@ -222,6 +233,8 @@ class ReleasedPSTLayer(nn.Module):
     ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
     """
 
+    takes_padding = True
+
     def __init__(self, channels: int, *, last: bool = False):
         super().__init__()
         self.norm_s, self.norm_v = ChannelNorm(), VectorNorm()
@@ -240,11 +253,13 @@ class ReleasedPSTLayer(nn.Module):
         values_v = None
         if self.value_v is not None and self.gate_v is not None:
             values_v = self.value_v(v * (1 + self.gate_v(s)).unsqueeze(-1))
-        return PointState(*attended(attention, values_s, values_v, *state, size_scale(s.shape[-1]))), attention
+        return attended_state(state, attention, values_s, values_v, size_scale), attention
 
 
 class ReleasedPST(LayerStack):
     """The authors' released model: layers that share one growing attention."""
+
+    takes_padding = True
 
     def __init__(self, channels: int, layers: int):
         super().__init__(ReleasedPSTLayer, channels, layers)

@@ -18,7 +18,6 @@ from pointset.datasets.molecules.parsing import require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_named
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.layers import Level as LevelName
-from pointset.encoders.layers import pooled
 from pointset.encoders.model import PointModel
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import Graph
@@ -167,12 +166,7 @@ class Predictor:
 
         def rows(batch: PointBatch) -> Tensor:
             with torch.inference_mode():
-                points = self.model.read(batch)
-                scalars = [self.model.encode(group) for group in points.groups]  # (d, B, n)
-                if of_nodes:
-                    return torch.cat([s.flatten(1).mT for s in scalars])[points.node_order].cpu()
-                pooling = self.model.readout.pooling
-                return torch.cat([pooled(s, pooling).mT for s in scalars])[points.graph_order].cpu()
+                return self.model.embed(batch, level="node" if of_nodes else "graph").cpu()
 
         dtype = next(self.model.parameters()).dtype
         return ModelOutput(rows, self.model.readout.linear.in_features, of_nodes, dtype)
