@@ -77,7 +77,7 @@ def model_of(preset: str, dtype: torch.dtype = torch.float64, **options: Any) ->
 
 
 def outputs_and_gradients(model: PointModel, batch: PointBatch, plan: Plan) -> list[Tensor]:
-    """Outputs, and the gradients of all weights in one row: some are differences of large ones, and keep their error."""
+    """Outputs, and the gradients of all weights in one row: small ones are differences of large ones."""
     with planned(plan):
         output = model(batch)
     weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).view_as(output).to(output.dtype)
