@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import signal
@@ -25,6 +26,7 @@ KERNELS = """
 #include <omp.h>
 #endif
 extern "C" int pointset_abi() { return ABI; }
+extern "C" int is_nan(float value) { return value != value; }
 extern "C" double sum_to(long count, int threads) {
   double sum = 0;
 #pragma omp parallel for num_threads(threads) reduction(+ : sum)
@@ -333,6 +335,13 @@ def test_another_architecture(source: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_source_that_is_not_there(source: Path) -> None:
     loaded = build.load(source.with_name("lost.cpp"))
     assert loaded.library is None and "lost.cpp cannot be read" in loaded.status.text
+
+
+@needs_compiler
+def test_a_nan_stays_one(source: Path) -> None:
+    library = build.load(source).library
+    assert library is not None
+    assert [library.is_nan(ctypes.c_float(value)) for value in (math.nan, math.inf, 1.0)] == [1, 0, 0]
 
 
 @needs_compiler

@@ -3,8 +3,8 @@
 Whatever goes wrong on the way (no compiler, a source that it rejects, a cache that cannot be written) costs one line
 on stderr and never a run: torch computes the same numbers. Three traps decide how the library is built:
 
-- Linking with ``-ffast-math`` makes gcc add start-up code that flushes denormal numbers to zero in the whole process,
-  so it is given to the compiler and not to the linker.
+- ``-ffast-math`` would forget that NaN exists, by which a run that diverges is noticed; and, given to the linker, gcc
+  would add start-up code that flushes denormal numbers to zero in the whole process.
 - A second OpenMP runtime beside torch's would have a second pool of threads, which gains nothing while torch's
   threads still spin. The library is linked to none: its symbols are found in the runtime that torch has loaded.
 - Loading a truncated library can end the process (SIGBUS), so its checksum is compared before.
@@ -37,7 +37,7 @@ ABI = 1  # what pointset_abi() of kernels.cpp returns; both change when a functi
 SOURCE = Path(__file__).with_name("kernels.cpp")
 VARIABLE = "POINTSET_NATIVE"
 
-_FLAGS = ("-O3", "-ffast-math", "-fPIC", "-std=c++17")
+_FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-std=c++17")
 _WHERE_ACCEPTED = ("-march=native", "-fopenmp")
 _PROBE = """
 extern "C" int pointset_probe(int count) {
