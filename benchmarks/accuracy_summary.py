@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -216,7 +217,8 @@ def summarise(folder: Path, json_file: Path | None, plots: Path | None) -> None:
         print(f"there are no runs in {folder}; train some first (--help says how), or name another folder with --out")
         return
     if json_file is not None:
-        json_file.write_text(json.dumps(content | machine(torch.__version__), indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(content | machine(torch.__version__), indent=1, ensure_ascii=False)
+        json_file.write_text(re.sub(r"\[[^][{}]*\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n")
 
 
 def _show(key: str, value: object) -> None:
