@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from pointset.native import build
 from tests.small_training import edge_counts, write_graphs
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two workers with two threads each on two cores are many times slower
@@ -22,6 +23,12 @@ settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
 )
 settings.load_profile("default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels() -> None:
+    """Compiled, or found in the cache, before a test chooses an empty cache and would compile them once more."""
+    build.library()
 
 
 @pytest.fixture
