@@ -121,6 +121,10 @@ def _in_order(solve: Callable[[Integers], Solved], stacks: list[Integers], worke
     if len(stacks) <= 1:  # one stack, perhaps one large graph: the solver's own threads help
         yield from map(solve, stacks)
         return
+    if workers == 1:  # stacks are small: threads would only wait for each other
+        with _single_threaded():
+            yield from map(solve, stacks)
+        return
     with _single_threaded(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         running: deque[Future[Solved]] = deque()
         try:

@@ -37,8 +37,8 @@ from pointset.prediction.features import Needs
 
 Item = TypeVar("Item")
 Label = TypeVar("Label")
-_PIECE = 512  # SMILES handed to a process at a time: enough of each size to be decomposed together
-_AHEAD = 2  # windows read beyond the one that is being predicted
+_PIECE = 1024  # SMILES handed to a process at a time: enough of each size to be decomposed together
+_AHEAD = 2  # pieces for each process, beyond the window that is being predicted
 _WORTH_A_PROCESS = 4_000  # SMILES; starting a process takes two seconds
 _DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
 
@@ -240,7 +240,7 @@ def with_points(
             smiles = [item for item in items if isinstance(item, str)]
             pieces = [(piece, pool.submit(piece) if pool else None) for piece in in_chunks(smiles, _PIECE)]
             waiting.append((label, items, pieces))
-            if len(waiting) > (_AHEAD if pool else 0):
+            while waiting and _ahead(waiting) >= _AHEAD * workers:
                 yield _finished(*waiting.popleft(), pool, prepare)
         while waiting:
             yield _finished(*waiting.popleft(), pool, prepare)
@@ -250,6 +250,11 @@ def with_points(
 
 
 _Piece = tuple[list[str], "Future[Window] | None"]  # SMILES, and what comes of them if a process reads them
+
+
+def _ahead(waiting: Sequence[tuple[Any, Any, list[_Piece]]]) -> int:
+    """Pieces beyond the first window; a window without SMILES counts as one, as it takes memory, too."""
+    return sum(max(len(pieces), 1) for *_, pieces in waiting) - max(len(waiting[0][-1]), 1)
 
 
 def _finished(
