@@ -1,9 +1,11 @@
 """Where the time of a training step goes: PST on ZINC-12k at the paper's size, part by part.
 
     python benchmarks/step_parts.py [--data-dir DIR] [--json FILE] [--preset pst] [--batches 4] [--repeats 3]
+    python benchmarks/step_parts.py --buckets [--data-dir DIR] [--preset pst] [--batches 4] [--repeats 3]
 
 Batches of 128 molecules, 6 layers of 80 channels, one thread. Forward parts are timed one by one; the backward pass,
-which repeats them in reverse at about twice the cost, is one line.
+which repeats them in reverse at about twice the cost, is one line. With ``--buckets``, instead: what padded buckets are
+worth against groups of graphs of equal size, on two sizes of model.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import argparse
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,13 +24,14 @@ from unittest import mock
 import torch
 from torch import nn
 
-from pointset.encoders import pst
+from pointset.encoders import batch, pst
 from pointset.encoders import pst as released
+from pointset.encoders.buckets import Run, planned_buckets
 from pointset.encoders.layers import ChannelLinear, ChannelNorm, PairMLP, VectorBound, VectorNorm
 from pointset.encoders.loader import PointLoader
 from pointset.encoders.model import PointModel
 from pointset.paper.tables.result import Cell, Column, Row
-from pointset.runs.recipe_files import read_recipe
+from pointset.runs.recipe_files import changed, read_recipe
 from pointset.training.data import TrainingData, build_model, load_data
 from pointset.training.losses import loss_for
 from result_tables import write_table
@@ -109,6 +113,40 @@ def steps(model: PointModel, data: TrainingData, batches: int, seed: int) -> Clo
     return clock
 
 
+def compare_buckets(data: TrainingData, arguments: argparse.Namespace) -> None:
+    """Print how many times faster a step is in buckets than in groups of equal size; the two take turns."""
+
+    def groups(runs: Sequence[Run], *_: Any) -> list[list[Run]]:
+        return [[run] for run in runs]
+
+    loss = loss_for("l1", data.card.task, 0.0)
+    for graphs, layers, channels in ((16, 4, 28), (GRAPHS, 2, 80)):
+        keys = {"model.preset": arguments.preset, "model.noise": 0.0, "model.layers": layers, "model.dim": channels}
+        model = build_model(changed(read_recipe("zinc"), keys), data.card)
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        loader = PointLoader(data.points, graphs, indices=data.part("train"))
+        batches = list(islice(loader, max(1, arguments.batches * 16 // graphs)))
+
+        def seconds(plan: Callable[..., Any]) -> float:
+            start = time.perf_counter()
+            with mock.patch.object(batch, "planned_buckets", plan):
+                for points in batches:  # noqa: B023
+                    total, terms = loss(model(points), points.y)  # noqa: B023
+                    torch.autograd.backward(total / terms)
+                    optimizer.step()  # noqa: B023
+                    optimizer.zero_grad()  # noqa: B023
+            return time.perf_counter() - start
+
+        seconds(groups)
+        ratios = [seconds(groups) / seconds(planned_buckets) for _ in range(arguments.repeats)]
+        counts = [(len(points.runs), len(points.buckets(channels))) for points in batches]
+        sizes, buckets = (statistics.fmean(column) for column in zip(*counts, strict=True))
+        print(
+            f"batches of {graphs}, {layers} × {channels}: {statistics.median(ratios):.2f} × as fast in {buckets:.1f} "
+            f"buckets as in {sizes:.1f} groups"
+        )
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,11 +155,15 @@ def main() -> None:
     parser.add_argument("--preset", default="pst")
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--buckets", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     start = time.monotonic()
     recipe = read_recipe("zinc", [f"model.preset={arguments.preset}", "model.noise=0"])
     data = load_data(recipe, arguments.data_dir)
+    if arguments.buckets:
+        compare_buckets(data, arguments)
+        return
     model = build_model(recipe, data.card)
     steps(model, data, 1, 0)  # to warm up
     clocks = [steps(model, data, arguments.batches, seed).seconds for seed in range(arguments.repeats)]

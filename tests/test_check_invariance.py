@@ -111,11 +111,12 @@ class TestRight:
 
 def first_point(self: PointModel, group: Any, s: Tensor) -> Tensor:
     """Of node 0, in the basis that the solver happened to choose."""
-    return s + torch.nn.functional.silu(5 * group.eigenvectors[:, :1, -1])
+    return s + torch.nn.functional.silu(5 * group.eigenvectors[:, :1, 0])
 
 
-def batch_mean(self: PointModel, group: Any, s: Tensor) -> Tensor:
-    return s + s.mean(1, keepdim=True)
+def batch_sum(self: PointModel, group: Any, s: Tensor) -> Tensor:
+    total: Tensor = group.eigenvalues.sum()
+    return s + 0.01 * total
 
 
 def not_a_number(self: PointModel, group: Any, s: Tensor) -> Tensor:
@@ -129,10 +130,10 @@ class TestWrong:
         ("fault", "expected"),
         [
             (first_point, {"node_order", "graph_order", "eigenspaces"}),
-            (batch_mean, {"alone", "batch"}),
+            (batch_sum, {"alone", "batch"}),
             (not_a_number, SYMMETRIES),
         ],
-        ids=["first point", "batch mean", "not a number"],
+        ids=["first point", "batch sum", "not a number"],
     )
     def test_faults_of_the_model(
         self,
@@ -181,8 +182,7 @@ class TestWrong:
         right = PointModel.encode
 
         def slightly(self: PointModel, group: Any, *rest: Any) -> Tensor:
-            s = right(self, group, *rest)
-            return s + 1e-4 * s.mean(1, keepdim=True)
+            return right(self, group, *rest) + 1e-5 * batch_sum(self, group, torch.zeros(()))
 
         monkeypatch.setattr(PointModel, "encode", slightly)
         arguments = (run, run.parent / "data" / "graphs.g6", "--repeats", "1", "--limit", "12")
@@ -199,7 +199,7 @@ class TestWrong:
         Path("in.csv").write_text("smiles\nCCO\nCCN\nCCC\n")
         right = PointModel.encode
         monkeypatch.setattr(
-            PointModel, "encode", lambda self, group, *rest: batch_mean(self, group, right(self, group)).exp()
+            PointModel, "encode", lambda self, group, *rest: batch_sum(self, group, right(self, group)).exp()
         )
         worst = next(one["worst"] for one in checked("model", "in.csv", code=1)[0]["checks"] if not one["passed"])
         assert worst["target"] in CLASSES and 0 <= worst["before"] <= 1 and worst["smiles"] in ("CCO", "CCN", "CCC")

@@ -63,9 +63,9 @@ def takes_padding(module: nn.Module | None) -> bool:
 # Of a layer, in multiply-adds: what it takes to start all its kernels once, and what an entry of a tensor costs in
 # passes over memory. Measured with PST on one core (benchmarks/step_parts.py --buckets); on other devices, where a
 # kernel starts as slowly and computes much faster, an estimate.
-_START = {"cpu": 3e6}
+_START = {"cpu": 5e6}
 _START_ELSEWHERE = 1e8
-_PASSES = 60
+_PASSES = 50
 
 
 def planned_buckets(runs: Sequence[Run], channels: int, device: str = "cpu") -> list[list[Run]]:
