@@ -1,10 +1,13 @@
-"""How fast a table of SMILES is predicted, and how much memory that takes: whole processes of `pointset predict`.
+"""How fast a table of SMILES is predicted, what each step costs, and how much memory it takes.
 
-    python benchmarks/mass_prediction.py [--rows 100000] [--workers N] [--data-dir DIR] [--json FILE]
+    python benchmarks/mass_prediction.py [--rows 100000] [--preset pst] [--dim 28] [--layers 4] [--workers N]
+        [--sets muv mapk1_screen] [--data-dir DIR] [--json results/mass_prediction.json]
 
-Molecules of ogbg-molhiv, again and again, one in a hundred spoiled. A small model with random weights (PST, 2 layers of
-16): the model's own speed is in encoder_speed.py. Memory is the peak of the process and of its largest worker, once for
-a fifth of the rows and once for all: it must not grow with them.
+A whole process of `pointset predict` with random weights reads a CSV of drug-like molecules: those of MUV (93,087, from
+PubChem, written canonically by RDKit) and of a screen against MAPK1 (62,937, written otherwise, which takes a third
+longer to read), shuffled and repeated to the number of rows, one in a hundred spoiled. Its speed without the start-up
+is taken between the first and the last entry in its journal. Memory is that of the process and of all its workers
+together, sampled while it runs: it must not grow. The steps are then timed one by one on one thread, in processor time.
 """
 
 from __future__ import annotations
@@ -13,12 +16,18 @@ import argparse
 import csv
 import gzip
 import itertools
+import json
 import os
+import pickle
+import random
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,29 +35,49 @@ import pointset
 from common import machine, report
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.molecules.features import OGB_FEATURES
+from pointset.datasets.molecules.parallel import read_chunk
+from pointset.files import csv_lines
+from pointset.prediction.engine import Outcomes
+from pointset.prediction.predictor import load
+from pointset.prediction.smiles import Window, in_chunks
+from pointset.prediction.tables import PredictionOptions, TablePrediction
 from pointset.training.bundle import write_bundle
 
-# The command, then the peak memory of itself and of its largest worker in kB.
 PROGRAM = """
-import resource, sys
+import sys
 from pathlib import Path
 from pointset.cli.predict import answer_rows
 from pointset.prediction.tables import PredictionOptions
 run, table, output, workers = sys.argv[1:]
 options = PredictionOptions(table, workers=None if workers == "None" else int(workers))
 answer_rows(Path(run), options, Path(output), device="cpu", overwrite=False, restart=False, quiet=True)
-print(*(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 """
+SAMPLES = 10  # of the memory, in the report
+TIMED_ROWS = 4_096  # in the table of steps
 
 
-def write_model(path: Path) -> None:
+def write_model(path: Path, preset: str, dim: int, layers: int) -> int:
+    """A bundle with random weights; returns the number of its parameters."""
     card = Card(
         "molecules", "molecules", "", Level.GRAPH, Task.REGRESSION, (Target("value"),), Metric.MAE, "", **OGB_FEATURES
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = pointset.PointModel.from_preset("pst", node=card.node, edge=card.edge, dim=16, layers=2)
+        model = pointset.PointModel.from_preset(preset, node=card.node, edge=card.edge, dim=dim, layers=layers)
     write_bundle(path, model, card)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def molecules(data_dir: Path, names: list[str]) -> list[str]:
+    """The SMILES of these sets, shuffled together."""
+    found: list[str] = []
+    for name in names:
+        with gzip.open(data_dir / "molecules" / f"{name}.csv.gz", "rt") as file:
+            rows = csv.reader(file)
+            column = next(at for at, cell in enumerate(next(rows)) if cell.lower() == "smiles")
+            found += [row[column] for row in rows]
+    random.Random(0).shuffle(found)
+    return found
 
 
 def write_rows(path: Path, smiles: list[str], rows: int) -> None:
@@ -59,36 +88,129 @@ def write_rows(path: Path, smiles: list[str], rows: int) -> None:
             writer.writerow([number, text if number % 100 else "C1CC(bad"])
 
 
-def measured(folder: Path, rows: int, smiles: list[str], workers: int | None) -> tuple[float, float, float]:
-    """Seconds, MB of the process, MB of its largest worker."""
+def megabytes(process: int) -> tuple[float, float]:
+    """Resident memory of a process, and of its children together."""
+
+    def resident(number: int) -> float:
+        try:
+            lines = Path(f"/proc/{number}/status").read_text().splitlines()
+        except OSError:  # it has just ended
+            return 0.0
+        return next((int(line.split()[1]) / 1000 for line in lines if line.startswith("VmRSS:")), 0.0)
+
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        children = []
+    return resident(process), sum(resident(int(child)) for child in children)
+
+
+def predicted(folder: Path, rows: int, smiles: list[str], workers: int | None) -> dict[str, object]:
+    """A whole `pointset predict`: its speed and its memory."""
     table, output = folder / f"{rows}.csv", folder / f"{rows}_out.csv"
     write_rows(table, smiles, rows)
     arguments = [str(folder / "model"), str(table), str(output), str(workers)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, check=True, text=True)
+    memory: list[tuple[float, float, float]] = []
+    entries: list[tuple[float, int]] = []
+    said = folder / "stderr.txt"
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    with said.open("w") as stderr, subprocess.Popen(command, stderr=stderr) as process:
+        while process.poll() is None:
+            time.sleep(0.2)
+            memory.append((time.perf_counter() - start, *megabytes(process.pid)))
+            try:
+                done = json.loads(Path(f"{output}.part.json").read_text())["progress"]["entries"]
+            except (OSError, ValueError):
+                continue
+            if not entries or entries[-1][1] != done:
+                entries.append((time.perf_counter() - start, done))
     seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if process.returncode:
+        raise SystemExit(f"the command ended with {process.returncode}: {said.read_text()}")
     with output.open() as file:
-        assert sum(1 for _ in file) == rows + 1
-    own, worker = (int(number) / 1000 for number in done.stdout.split())
-    return seconds, own, worker
+        lines = sum(1 for _ in file)
+    if lines != rows + 1:
+        raise SystemExit(f"the output has {lines - 1:,} rows; expected {rows:,}")
+    figures: dict[str, object] = {
+        f"{rows:,} rows: seconds": round(seconds, 1),
+        f"{rows:,} rows: molecules/s with start-up": round(rows / seconds),
+        f"{rows:,} rows: µs of processor time for each": round(1e6 * cpu / rows),
+    }
+    if len(entries) > 1:
+        (first, few), (last, many) = entries[0], entries[-1]
+        figures[f"{rows:,} rows: molecules/s without start-up"] = round((many - few) / (last - first))
+    peak = max(own + others for _, own, others in memory)
+    figures[f"{rows:,} rows: peak MB of all processes"] = round(peak)
+    chosen = [memory[len(memory) * part // SAMPLES] for part in range(1, SAMPLES)]
+    figures[f"{rows:,} rows: MB of the process + its workers over time"] = ", ".join(
+        f"{at:.0f} s {own:.0f} + {others:.0f}" for at, own, others in chosen
+    )
+    return figures
+
+
+def step_costs(folder: Path, smiles: list[str]) -> dict[str, object]:
+    """Processor time of each step for a molecule, on one thread, the least of several tries."""
+    torch.set_num_threads(1)
+    table = folder / "steps.csv"
+    write_rows(table, smiles, TIMED_ROWS)
+    predictor = load(folder / "model")
+    job = TablePrediction(predictor, PredictionOptions(str(table), workers=0))
+    engine, read, output = predictor.engine(256), predictor.molecule_reader(), predictor.predictions()
+    prepare = engine.smiles_to_points(read)
+    costs: dict[str, object] = {}
+
+    def timed(step: str, work: Callable[[], Any], tries: int = 5) -> Any:
+        least = float("inf")
+        for _ in range(tries):
+            start = time.process_time()
+            result = work()
+            least = min(least, time.process_time() - start)
+        costs[f"µs for each: {step}"] = round(1e6 * least / TIMED_ROWS, 1)
+        return result
+
+    rows = timed("rows of the CSV", lambda: list(job.source.rows()))
+    texts = list(in_chunks([row.item for row in rows], 1_024))
+    timed("SMILES → molecules with features", lambda: [read_chunk(read, piece) for piece in texts])
+    pieces = timed("SMILES → points, both of it", lambda: [prepare(piece) for piece in texts])
+    timed("from process to process", lambda: [pickle.loads(pickle.dumps(piece, 5)) for piece in pieces])
+    nothing = output._replace(rows=lambda batch: torch.zeros(batch.num_graphs, 1, dtype=torch.float64))
+    timed("batches", lambda: [engine.outcomes(piece, nothing) for piece in pieces])
+    found: list[Outcomes] = timed("batches + model", lambda: [engine.outcomes(piece, output) for piece in pieces], 1)
+
+    def lines(start: int, window: Window, outcomes: Outcomes) -> bytes:
+        columns = job._columns.lines(rows[start : start + len(window.items)], window.items, outcomes)
+        return "".join(csv_lines(columns)).encode()
+
+    windows = list(zip(range(0, TIMED_ROWS, 1_024), pieces, found, strict=True))
+    timed("lines of the output", lambda: [lines(*window) for window in windows])
+    return costs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 100_000])
+    parser.add_argument("--preset", default="pst")
+    parser.add_argument("--dim", type=int, default=28)
+    parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--workers", type=int, help="processes that read SMILES; by default as the command chooses")
+    parser.add_argument("--sets", nargs="+", default=["muv", "mapk1_screen"], choices=["muv", "mapk1_screen"])
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("POINTSET_DATA", "../shared/data")))
     parser.add_argument("--json", type=Path, help="also write the figures here")
     arguments = parser.parse_args()
-    with gzip.open(arguments.data_dir / "molhiv" / "molhiv.csv.gz", "rt") as file:
-        smiles = [row["smiles"] for row in itertools.islice(csv.DictReader(file), 2_000)]
-    figures: dict[str, object] = {}
+    smiles = molecules(arguments.data_dir, arguments.sets)
+    figures: dict[str, object] = {"molecules": f"{', '.join(arguments.sets)}: {len(smiles):,}, one in 100 spoiled"}
     with tempfile.TemporaryDirectory() as name:
-        write_model(Path(name) / "model")
-        for rows in (arguments.rows // 5, arguments.rows):
-            seconds, own, worker = measured(Path(name), rows, smiles, arguments.workers)
-            figures[f"{rows:,} rows: seconds, rows/s"] = f"{seconds:.1f}, {rows / seconds:,.0f}"
-            figures[f"{rows:,} rows: peak MB of the process, of its largest worker"] = f"{own:,.0f}, {worker:,.0f}"
+        folder = Path(name)
+        parameters = write_model(folder / "model", arguments.preset, arguments.dim, arguments.layers)
+        model = f"{arguments.preset}, {arguments.layers} layers of {arguments.dim}, {parameters:,} parameters"
+        figures["model"] = model
+        for rows in arguments.rows:
+            figures |= predicted(folder, rows, smiles, arguments.workers)
+        figures |= step_costs(folder, smiles)
     report("Mass prediction of SMILES", {**figures, **machine(torch.__version__)}, arguments.json)
 
 

@@ -27,4 +27,11 @@ def test_two_steps_at_the_same_time_do_not_end_the_wait() -> None:
     bar.update(task, completed=400)
     page = io.StringIO()
     Console(file=page, width=120).print(bar.get_renderable())
-    assert "400/15535" in page.getvalue() and "left 0:06:" in page.getvalue()
+    assert "400/15535 40/s" in page.getvalue() and "left 0:06:" in page.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "done", "shown"), [(10, 21_500, "2,150/s"), (10, 35, "3.5/s"), (0, 5, ""), (3, 0, "")]
+)
+def test_the_speed_is_the_mean_so_far(elapsed: float, done: int, shown: str) -> None:
+    assert progress.per_second(elapsed, done) == shown

@@ -68,6 +68,14 @@ def seconds_left(elapsed: float, done: float, total: float | None) -> int | None
     return max(math.ceil(elapsed * (total - done) / done), 1) if done < total else 0
 
 
+def per_second(elapsed: float, done: float) -> str:
+    """``"2,150/s"``; below 10 with one decimal, and nothing where nothing is known."""
+    if elapsed <= 0 or not done:
+        return ""
+    speed = done / elapsed
+    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
+
+
 def _make_bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
@@ -82,10 +90,17 @@ def _make_bar() -> Progress:
             left = seconds_left(task.elapsed or 0.0, task.completed, task.total)
             return Text("-:--:--" if left is None else f"{timedelta(seconds=left)}", style="progress.remaining")
 
+    class Speed(ProgressColumn):
+        """Units of work in a second, in the mean from the start."""
+
+        def render(self, task: Task) -> Text:
+            return Text(per_second(task.elapsed or 0.0, task.completed), style="progress.data.speed")
+
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        Speed(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeLeft(),
