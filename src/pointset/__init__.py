@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.encoders.batch import collate as collate
     from pointset.encoders.loader import PointLoader as PointLoader
     from pointset.encoders.model import PointModel as PointModel
+    from pointset.encoders.native import torch_path as torch_path
     from pointset.points.convert import to_points as to_points
     from pointset.points.convert import to_points_many as to_points_many
     from pointset.points.graphs import GraphArrays as GraphArrays

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from pointset.encoders.buckets import Padding
 from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm
 from pointset.encoders.products import weighted_sums
 from pointset.errors import SpecError
+from pointset.native.program import Code, Program, Space, Symbol
 from pointset.specs import Categories, Reals, Spec
 
 
@@ -102,6 +104,15 @@ class NodeScalars(FeatureEmbedding):
         normed: Tensor = scalars if self.tables is None else self.norm(scalars)
         return normed
 
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels: computed here, row by row."""
+        return program.input(Space.NODES, self.channels, lambda flat: by_row(self(flat.rows)), differentiable=True)
+
+
+def by_row(channels_first: Tensor) -> Tensor:
+    """(d, …) → (rows, d)."""
+    return channels_first.reshape(channels_first.shape[0], math.prod(channels_first.shape[1:])).mT
+
 
 # Eigenvalue functions f: (B, r) → (d, B, r), equivariant to permutations of the eigenvalues (Definition 3.2). Those
 # that take padding get it as a second argument; what they give in padded columns does not matter.
@@ -132,6 +143,21 @@ class SquareRoot(nn.Module):
         plain = self.scale[:half, None, None] * signed.abs()
         return torch.cat([plain, self.scale[half:, None, None] * signed])
 
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels: a linear map of √|λ| and sgn(λ)√|λ|."""
+        roots = program.input(Space.EIGENVALUES, 2, _both_roots, differentiable=False)
+        return program.linear(roots, self._weight, outputs=len(self.scale))
+
+    def _weight(self) -> Tensor:
+        """(d, 2)."""
+        first = torch.arange(len(self.scale)) < len(self.scale) // 2
+        return torch.stack([self.scale * first, self.scale * ~first], dim=1)
+
+
+def _both_roots(flat: Any) -> Tensor:
+    signed = signed_root(flat.eigenvalues)
+    return torch.stack([signed.abs(), signed], dim=1)
+
 
 class DeepSetLayer(nn.Module):
     """x ← x + mean(MLP_a(x)) ⊙ MLP_b(x), the mean over the eigenvalues of a graph."""
@@ -144,6 +170,8 @@ class DeepSetLayer(nn.Module):
     def forward(self, x: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, r) → (d, B, r)."""
         pooled: Tensor = self.pooled(x)
+        if isinstance(pooled, Symbol):
+            return x + pooled.unary(Code.POOL, space=Space.GRAPH, flag=1) * self.own(x)
         # At rank 0 there is nothing to add up, and the sum of nothing is 0.
         if padding is None:
             mean = pooled.sum(-1, keepdim=True) / max(x.shape[-1], 1)
@@ -173,6 +201,16 @@ class LearnedDeepSet(nn.Module):
             x = layer(x, padding)
         return x
 
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels."""
+
+        def roots(flat: Any) -> Tensor:
+            return signed_root(flat.eigenvalues).unsqueeze(1)
+
+        x: Any = program.input(Space.EIGENVALUES, 1, roots, differentiable=False)
+        recorded: Symbol = self.layers(self.embedding(x))
+        return recorded
+
 
 class LearnedFromRoot(nn.Module):
     """PSRD with a way past the DeepSet: f(Λ) = a ⊙ √Λ + DeepSet(Λ) with learned a of d channels.
@@ -191,6 +229,10 @@ class LearnedFromRoot(nn.Module):
         """(B, r) → (d, B, r)."""
         result: Tensor = self.root(eigenvalues) + self.learned(eigenvalues, padding)
         return result
+
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels."""
+        return self.root.record(program) + self.learned.record(program)
 
 
 class RootAndPolynomials(nn.Module):
@@ -212,12 +254,24 @@ class RootAndPolynomials(nn.Module):
 
     def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
+        return torch.cat([self.root(eigenvalues), torch.tensordot(self.weights, self._basis(eigenvalues), dims=1)])
+
+    def _basis(self, eigenvalues: Tensor) -> Tensor:
+        """Chebyshev's polynomials, (degree + 1, …)."""
         x = 2 * eigenvalues / self.reach - 1
         basis = [torch.ones_like(x), x]
         while len(basis) < self.weights.shape[1]:
             basis.append(2 * x * basis[-1] - basis[-2])
-        polynomials = torch.tensordot(self.weights, torch.stack(basis[: self.weights.shape[1]]), dims=1)
-        return torch.cat([self.root(eigenvalues), polynomials])
+        return torch.stack(basis[: self.weights.shape[1]])
+
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels."""
+
+        def basis(flat: Any) -> Tensor:
+            return self._basis(flat.eigenvalues).mT
+
+        terms = program.input(Space.EIGENVALUES, self.weights.shape[1], basis, differentiable=False)
+        return program.stacked([self.root.record(program), terms.linear(self.weights)])
 
 
 class PairWeights(FeatureEmbedding, ABC):
@@ -230,6 +284,16 @@ class PairWeights(FeatureEmbedding, ABC):
     @abstractmethod
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
+
+    @abstractmethod
+    def record_sums(self, program: Program, v: Symbol, base: Symbol | None) -> Symbol:
+        """base_i + Σ_j e_ij ⊙ v_j for the native kernels."""
+
+    def record_edges(self, program: Program) -> Symbol:
+        """Each edge's embedding."""
+        return program.input(
+            Space.EDGES, self.channels, lambda flat: by_row(self.by_edge(flat.rows)), differentiable=True
+        )
 
     def by_edge(self, group: PointGroup) -> Tensor:
         """(d, M): each edge's embedding, in the order of the group's edges."""
@@ -256,6 +320,16 @@ class EdgeWeights(PairWeights):
         near: Tensor = self.distances(group)
         return near if self.spec is None else near * (1 + self.of_edges(group))
 
+    def record_sums(self, program: Program, v: Symbol, base: Symbol | None) -> Symbol:
+        """base_i + Σ_j e_ij ⊙ v_j for the native kernels; without distances over the edges alone."""
+        if self.distances is None:
+            return program.record(Code.EDGE_SUMS, [self.record_edges(program), v, base], v.space, v.width)
+        weights = _record(self.distances, program)
+        if self.spec is not None:
+            edges = program.record(Code.EDGE_PAIRS, [self.record_edges(program), None], Space.PAIRS, self.channels)
+            weights = program.record(Code.MULTIPLY, [weights, edges], Space.PAIRS, self.channels, 1.0)
+        return _plain_sums(weights, v, base)
+
 
 class ReleasedPairWeights(PairWeights):
     """As the released model: with real features the linear map's bias stands at every pair; PST*: times distances."""
@@ -269,6 +343,38 @@ class ReleasedPairWeights(PairWeights):
             return near
         weights = self.of_edges(group, None if self.linear is None else self.linear.bias)
         return weights if self.distances is None else weights * self.distances(group)
+
+    def record_sums(self, program: Program, v: Symbol, base: Symbol | None) -> Symbol:
+        """base_i + Σ_j e_ij ⊙ v_j for the native kernels; over the edges alone where other pairs weigh nothing."""
+        if self.spec is None and self.distances is not None:
+            return _plain_sums(_record(self.distances, program), v, base)
+        edges = self.record_edges(program)
+        if self.linear is None and self.distances is None:
+            return program.record(Code.EDGE_SUMS, [edges, v, base], v.space, v.width)
+        elsewhere = None
+        if self.linear is not None:
+            one = program.input(
+                Space.GRAPH, 1, lambda flat: flat.eigenvalues.new_ones(len(flat.graphs.ranks), 1), differentiable=False
+            )
+            elsewhere = program.linear(one, self._bias_column, outputs=self.channels)
+        weights = program.record(Code.EDGE_PAIRS, [edges, elsewhere], Space.PAIRS, self.channels)
+        return _plain_sums(weights if self.distances is None else weights * _record(self.distances, program), v, base)
+
+    def _bias_column(self) -> Tensor:
+        """(d, 1)."""
+        if self.linear is None or self.linear.bias is None:
+            raise SpecError("only real features have a linear map with a bias")
+        return self.linear.bias.unsqueeze(1)
+
+
+def _record(distances: nn.Module, program: Program) -> Symbol:
+    recorded: Symbol = distances.record(program)  # type: ignore[operator]
+    return recorded
+
+
+def _plain_sums(weights: Symbol, v: Symbol, base: Symbol | None) -> Symbol:
+    """base_i + Σ_j weights_ij ⊙ v_j."""
+    return v.program.record(Code.SUMS, [weights, v, base], v.space, v.width, 1.0, 1)
 
 
 class RadialDistances(nn.Module):
@@ -285,9 +391,23 @@ class RadialDistances(nn.Module):
 
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n, n)."""
-        offset = distances(group).to(self.centres.dtype) - self.centres.view(-1, 1, 1, 1)
-        weights: Tensor = self.mlp(torch.exp(-((offset / self.width) ** 2)))
+        weights: Tensor = self.mlp(self._functions(distances(group)))
         return weights
+
+    def _functions(self, distance: Tensor) -> Tensor:
+        """(…) → (functions, …)."""
+        offset = distance.to(self.centres.dtype) - self.centres.view(-1, *[1] * distance.dim())
+        return torch.exp(-((offset / self.width) ** 2))
+
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels."""
+
+        def functions(flat: Any) -> Tensor:
+            return by_row(self._functions(distances_of_pairs(flat)))
+
+        x: Any = program.input(Space.PAIRS, len(self.centres), functions, differentiable=True)
+        recorded: Symbol = self.mlp(x)
+        return recorded
 
 
 class PlainDistances(nn.Module):
@@ -304,12 +424,37 @@ class PlainDistances(nn.Module):
         weights: Tensor = self.mlp(distances(group).unsqueeze(0).to(next(self.parameters()).dtype))
         return weights
 
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels."""
+        x: Any = program.input(
+            Space.PAIRS, 1, lambda flat: distances_of_pairs(flat).float().unsqueeze(1), differentiable=True
+        )
+        recorded: Symbol = self.mlp(x)
+        return recorded
+
 
 def distances(group: PointGroup) -> Tensor:
     """|p_i − p_j|, (B, n, n)."""
     if group.pos is None:
         raise SpecError("the model uses 3D positions (PST*), but the graphs carry no pos")
-    square = (group.pos.unsqueeze(2) - group.pos.unsqueeze(1)).square().sum(-1)
+    return _length(group.pos.unsqueeze(2) - group.pos.unsqueeze(1))
+
+
+def distances_of_pairs(flat: Any) -> Tensor:
+    """|p_i − p_j| of all pairs of all graphs of a flat batch, (Σ n²,)."""
+    pos = flat.rows.pos
+    if pos is None:
+        raise SpecError("the model uses 3D positions (PST*), but the graphs carry no pos")
+    n = flat.graphs.num_nodes
+    own = torch.repeat_interleave(torch.repeat_interleave(n, n))  # (Σ n²,) the node i of each pair
+    other = torch.arange(len(own)) - torch.repeat_interleave(torch.cumsum(n * n, 0) - n * n, n * n)
+    first = torch.repeat_interleave(torch.cumsum(n, 0) - n, n * n)
+    return _length(pos[0, own] - pos[0, first + other % torch.repeat_interleave(n, n * n)])
+
+
+def _length(difference: Tensor) -> Tensor:
+    """(…, 3) → (…)."""
+    square = difference.square().sum(-1)
     # Twice the same point has distance 0, where the root's gradients are infinite: it is taken elsewhere only.
     apart = square > 0
     return torch.where(apart, torch.where(apart, square, 1.0).sqrt(), 0.0)
@@ -343,8 +488,24 @@ class Coordinates(nn.Module):
         of_values: Tensor = self.function(values, *([] if group.padding is None else [group.padding]))
         return of_values.unsqueeze(2)
 
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels."""
+        v = self._record_points(program)
+        return v if self.pairs is None else self.pairs.record_sums(program, v, v)
+
+    def _record_points(self, program: Program) -> Symbol:
+        """U_i ⊙ f(Λ)."""
+        of_values: Symbol = self.function.record(program)  # type: ignore[operator]
+        return of_values.unary(Code.POINTS, space=Space.VECTORS)
+
     def _eigenpairs(self, group: PointGroup, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        values, vectors = group.eigenvalues, group.eigenvectors
+        values, vectors = self.eigenpairs(group.eigenvalues, group.eigenvectors, generator)
+        if group.padding is not None and vectors is not group.eigenvectors:
+            vectors = vectors * group.padding.rows.unsqueeze(-1) * group.padding.columns.unsqueeze(-2)
+        return values, vectors
+
+    def eigenpairs(self, values: Tensor, vectors: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Eigenvalues and eigenvectors of any shapes, with noise in training."""
         if not (self.training and self.noise > 0):
             return values, vectors
         if generator is None:
@@ -358,10 +519,7 @@ class Coordinates(nn.Module):
             return self.noise * drawn.to(x.device)
 
         roots = signed_root(values) + noise(values)  # as the released model: the noise is on √λ
-        of_vectors = noise(vectors)
-        if group.padding is not None:
-            of_vectors = of_vectors * group.padding.rows.unsqueeze(-1) * group.padding.columns.unsqueeze(-2)
-        return roots * roots.abs(), vectors + of_vectors
+        return roots * roots.abs(), vectors + noise(vectors)
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""
@@ -383,3 +541,8 @@ class ReleasedCoordinates(Coordinates):
             by_channel = by_channel * group.padding.rows.unsqueeze(-1)  # (d, B, n, r)
         weights = self.pairs(group)
         return weighted_sums(weights, vectors.expand(weights.shape[0], *vectors.shape)) * by_channel
+
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels: f(Λ) may as well be multiplied before the sums."""
+        v = self._record_points(program)
+        return v if self.pairs is None else self.pairs.record_sums(program, v, None)

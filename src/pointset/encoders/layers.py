@@ -18,6 +18,7 @@ from torch.nn.functional import layer_norm
 
 from pointset.encoders.buckets import Padding
 from pointset.encoders.products import attended, normalised_vectors, pair_mlp, row_products
+from pointset.native.program import Code, NotRecorded, Symbol
 
 Norm = Literal["none", "layer"]
 Level = Literal["graph", "node"]
@@ -58,6 +59,17 @@ def row_factor(state: PointState, factor: SizeFactor) -> float | Tensor:
     return factor(state.s.shape[-1]) if padding is None else padding.rows * factor(padding.nodes)
 
 
+def recorded_sums(attention: Any, values: Any, base: Any, factor: SizeFactor) -> Any:
+    """Symbols of base_i + factor(n) Σ_j attention_ij values_j; without values the base."""
+    if values is None:
+        return base
+    two, four = float(factor(2)), float(factor(4))
+    if two != four and not math.isclose(four, two**2, rel_tol=1e-6):
+        raise NotRecorded(f"sums with a factor that is no power of n: {two} for 2 points, {four} for 4")
+    options = {"number": two, "flag": 1} if two == four else {"number": -math.log2(two)}
+    return attention.program.record(Code.SUMS, [attention, values, base], base.space, base.width, **options)
+
+
 def attended_state(
     state: PointState, attention: Tensor, values_s: Tensor, values_v: Tensor | None, factor: SizeFactor
 ) -> PointState:
@@ -65,6 +77,10 @@ def attended_state(
 
     In padded rows vectors stay zero and scalars as they are. Without ``values_v`` all vectors stay as they are.
     """
+    if isinstance(attention, Symbol):
+        return PointState(
+            *(recorded_sums(attention, *pair, factor) for pair in ((values_s, state.s), (values_v, state.v)))
+        )
     values_s = masked(values_s, state.padding)
     s, v = attended(attention, values_s, values_v, state.s, state.v, row_factor(state, factor))
     return PointState(s, v, state.padding)
@@ -84,6 +100,8 @@ class ChannelLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(in, …) → (out, …)."""
+        if isinstance(x, Symbol):
+            return x.linear(self.weight, self.bias)
         flat = x.reshape(x.shape[0], math.prod(x.shape[1:]))  # no -1: at rank 0 it cannot be inferred
         result = self.weight @ flat if self.bias is None else torch.addmm(self.bias.unsqueeze(-1), self.weight, flat)
         return result.view(self.weight.shape[0], *x.shape[1:])
@@ -103,6 +121,8 @@ class ChannelNorm(nn.Module):
         return self._normalised(x, None, None)
 
     def _normalised(self, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+        if isinstance(x, Symbol):
+            return x.norm(scale, shift)
         # One fused kernel on the transposed tensor: with the ten small ones that it replaces, small batches spend a
         # fifth of their time on the way from kernel to kernel. Contiguous, as whatever is made of it takes its layout.
         return layer_norm(x.movedim(0, -1), x.shape[:1], scale, shift, self.EPSILON).movedim(-1, 0).contiguous()
@@ -146,6 +166,9 @@ class PairMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(c, B, n, n) → (d, B, n, n)."""
+        if isinstance(x, Symbol):
+            result = x.linear(self.weight1, self.bias1).unary(Code.SILU).linear(self.weight2, self.bias2)
+            return result.unary(Code.SILU) if self.tail else result
         return pair_mlp(x, self.weight1, self.bias1, self.weight2, self.bias2, self.tail)
 
     def extra_repr(self) -> str:
@@ -164,6 +187,8 @@ class VectorNorm(nn.Module):
 
     def forward(self, v: Tensor) -> Tensor:
         """(d, B, n, r) → (d, B, n, r)."""
+        if isinstance(v, Symbol):
+            return v.unary(Code.NORM_VECTORS, number=self.FLOOR)
         return normalised_vectors(v, self.FLOOR)
 
 
@@ -180,6 +205,8 @@ class VectorBound(nn.Module):
 
     def forward(self, v: Tensor) -> Tensor:
         """(d, B, n, r) → (d, B, n, r)."""
+        if isinstance(v, Symbol):
+            return v.unary(Code.BOUND_VECTORS, number=self.reach)
         squares = row_products(v, v).mean(0, keepdim=True)  # (1, B, n)
         return v * (1 + squares / self.reach**2).rsqrt().unsqueeze(-1)
 
@@ -198,6 +225,8 @@ class ScalarBound(nn.Module):
 
     def forward(self, s: Tensor) -> Tensor:
         """(d, B, n) → (d, B, n)."""
+        if isinstance(s, Symbol):
+            return s.unary(Code.BOUND_SCALARS, number=self.REACH)
         return s * (1 + s.square().mean(0, keepdim=True) / self.REACH**2).rsqrt()
 
 

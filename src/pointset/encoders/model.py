@@ -27,6 +27,7 @@ from pointset.encoders.layers import (
     represented,
     size_scale,
 )
+from pointset.encoders.native import native_rows, torch_path
 from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
@@ -145,7 +146,7 @@ class PointModel(nn.Module):
             batch: what :func:`pointset.collate` gives; a PyG batch or a list of graphs is converted on the way.
             generator: for the noise on the coordinates, where the model has any and is in training.
         """
-        return uncompiled(self._in_input_order)(self.readout, batch, generator)
+        return uncompiled(self._in_input_order)(batch, generator, self.readout.level, head=True)
 
     def embed(self, batch: Any, *, level: Level | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The representation before the last linear map: (graphs, d) or (nodes, d), in input order.
@@ -153,29 +154,38 @@ class PointModel(nn.Module):
         ``level``: ``"graph"`` or ``"node"``, by default the model's own. A model of graphs has scalars of nodes too,
         before they are pooled, and those of a model of nodes can be pooled.
         """
-        if level is None:
-            return self._in_input_order(self.readout.representation, batch, generator)
+        return self._in_input_order(batch, generator, level or self.readout.level, head=False)
+
+    def _in_input_order(self, batch: Any, generator: torch.Generator | None, level: Level, *, head: bool) -> Tensor:
+        """Rows of graphs or nodes; ``head``: after the readout's last linear map, which only its own level has."""
+        points = self.read(batch)
+        rows = None
+        if type(self).encode is _ENCODE:
+            rows = native_rows(self, points, level, generator, recompute=self.checkpointing)
+        if rows is None:
+            rows = self._torch_rows(points, generator, level, head=head)
+        elif head:
+            rows = self.readout.linear(rows)
+        return rows[points.node_order if level == "node" else points.graph_order]
+
+    def _torch_rows(self, points: PointBatch, generator: torch.Generator | None, level: Level, *, head: bool) -> Tensor:
+        """The same in the order of the batch, on torch."""
 
         def end(s: Tensor, *padding: Padding) -> Tensor:
+            if head:
+                rows: Tensor = self.readout(s, *padding)
+                return rows
+            if level == self.readout.level:
+                return self.readout.representation(s, *padding)
             return represented(s, level, self.readout.pooling, *padding)
 
-        return self._in_input_order(end, batch, generator, level)
-
-    def _in_input_order(
-        self, end: Callable[..., Tensor], batch: Any, generator: torch.Generator | None, level: Level | None = None
-    ) -> Tensor:
-        """``end`` takes the scalars (d, B, n) of a group after the last layer and, where it has one, its padding."""
-        points = self.read(batch)
         if isinstance(self.encoder, BatchEncoder):
-            rows = [end(s) for s in self._encoded_together(points.groups, generator)]
-        else:
-            groups = points.buckets(self.readout.linear.in_features) if self.takes_padding else points.groups
-            rows = [
-                end(self.encode(group, generator), *([] if group.padding is None else [group.padding]))
-                for group in groups
-            ]
-        order = points.node_order if (level or self.readout.level) == "node" else points.graph_order
-        return torch.cat(rows)[order]
+            return torch.cat([end(s) for s in self._encoded_together(points.groups, generator)])
+        groups = points.buckets(self.readout.linear.in_features) if self.takes_padding else points.groups
+        paddings = [[] if group.padding is None else [group.padding] for group in groups]
+        return torch.cat(
+            [end(self.encode(group, generator), *padding) for group, padding in zip(groups, paddings, strict=True)]
+        )
 
     @property
     def takes_padding(self) -> bool:
@@ -235,6 +245,9 @@ class PointModel(nn.Module):
         parameter = next(self.parameters())
         check_autocast(parameter.device)
         return points.to(parameter.dtype).to(parameter.device)
+
+
+_ENCODE = PointModel.encode  # a model with another one runs on torch, which calls it
 
 
 def _pieces(state: PointState) -> list[PointState]:
@@ -353,7 +366,7 @@ def inspect(model: PointModel, points: PointBatch) -> Inspection:
         if isinstance(part, AttentionMap):
             hooks.append(part.register_forward_hook(listen("attention")))
     try:
-        with evaluating(model):
+        with evaluating(model), torch_path():
             output = model(points)
     finally:
         for hook in hooks:

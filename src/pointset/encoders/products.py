@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn.functional import silu
 
+from pointset.native.program import Code, Space, Symbol
+
 _silu_backward = torch.ops.aten.silu_backward
 
 
@@ -37,13 +39,28 @@ def projected_products(
         pairs: ⟨query_i, key_j⟩, (d, B, n, n); with scalars (2d, B, n, n), where query_s_i · key_s_j comes first.
         points: ⟨left_i, right_i⟩, (d, B, n).
     """
+    if isinstance(projected, Symbol):
+        query, key, left, right = projected.chunk(4)
+        points = left.program.record(Code.ROW_PRODUCTS, [left, right], Space.NODES, left.width)
+        return _recorded_pairs(query, key, query_s, key_s), points
     pairs, points = _apply(_ProjectedProducts, projected, query_s, key_s)
     return pairs, points
+
+
+def _recorded_pairs(query: Any, key: Any, query_s: Any, key_s: Any) -> Any:
+    """Symbols of ⟨query_i, key_j⟩, after query_s_i · key_s_j where there are scalars."""
+    program, width = query.program, query.width
+    products = program.record(Code.PAIR_PRODUCTS, [query, key], Space.PAIRS, width)
+    if query_s is None:
+        return products
+    return program.stacked([program.record(Code.PAIR_OUTER, [query_s, key_s], Space.PAIRS, width), products])
 
 
 def pair_products(projected: Tensor, query_s: Tensor, key_s: Tensor) -> Tensor:
     """query_s_i · key_s_j and ⟨query_i, key_j⟩, (2d, B, n, n), from queries and keys stacked as (2d, B, n, r)."""
     query, key = projected.chunk(2)
+    if isinstance(projected, Symbol):
+        return _recorded_pairs(query, key, query_s, key_s)
     channels, graphs, nodes, _ = query.shape
     products = torch.bmm(_matrices(query), _matrices(key).mT).view(channels, graphs, nodes, nodes)
     return torch.cat([query_s.unsqueeze(-1) * key_s.unsqueeze(-2), products])
@@ -51,7 +68,16 @@ def pair_products(projected: Tensor, query_s: Tensor, key_s: Tensor) -> Tensor:
 
 def row_products(left: Tensor, right: Tensor) -> Tensor:
     """⟨left_i, right_i⟩ for every channel and point: (d, B, n, r) twice → (d, B, n)."""
+    if isinstance(left, Symbol):
+        return left.program.record(Code.ROW_PRODUCTS, [left, right], Space.NODES, left.width)
     return _row_sums(left * right)
+
+
+def gated(v: Tensor, gate: Tensor, plus: float = 0.0) -> Tensor:
+    """v_i ⊙ (plus + gate_i): (d, B, n, r), (d, B, n) → (d, B, n, r)."""
+    if isinstance(v, Symbol):
+        return v.program.record(Code.GATE, [v, gate], v.space, v.width, plus)
+    return v * (gate + plus if plus else gate).unsqueeze(-1)
 
 
 def pair_mlp(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: Tensor, tail: bool) -> Tensor:

@@ -6,12 +6,15 @@ before use, sums are scaled by n^-0.925 and added to what was there, as in the P
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from pointset.encoders.buckets import Padding
 from pointset.encoders.layers import (
     MLP,
+    SIZE_EXPONENT,
     ChannelLinear,
     ChannelNorm,
     LayerStack,
@@ -23,6 +26,7 @@ from pointset.encoders.layers import (
 )
 from pointset.encoders.products import row_products
 from pointset.encoders.pst import ScalarMixer, VectorMixer
+from pointset.native.program import Code, Space, Symbol
 
 
 class ScalarSum(nn.Module):
@@ -34,6 +38,8 @@ class ScalarSum(nn.Module):
 
     def forward(self, s: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, n) → (d, B, 1)."""
+        if isinstance(s, Symbol):
+            return self.mlp3(s).unary(Code.POOL, space=Space.GRAPH).unary(Code.SCALE, number=SIZE_EXPONENT)
         scale = size_scale(s.shape[-1]) if padding is None else size_scale(padding.nodes)
         total: Tensor = scale * masked(self.mlp3(s), padding).sum(-1, keepdim=True)
         return total
@@ -48,6 +54,8 @@ class VectorSums(nn.Module):
 
     def forward(self, v: Tensor, padding: Padding | None = None) -> tuple[Tensor, Tensor]:
         """(d, B, n, r) → (d, B, 1, r), (B, r, r)."""
+        if isinstance(v, Symbol):
+            return self._recorded(v)
         channels, graphs, nodes, rank = v.shape
         scale = size_scale(nodes) if padding is None else size_scale(padding.nodes).unsqueeze(-1)  # (B, 1, 1)
         left, right = (
@@ -55,6 +63,19 @@ class VectorSums(nn.Module):
         )
         # Divided by d, which W₆ could learn: v_sq then starts at the size of one channel's square.
         return scale * self.w5(v.sum(2, keepdim=True)), (scale / channels) * torch.bmm(left.mT, right)
+
+    def _recorded(self, v: Any) -> tuple[Any, Any]:
+        """The same of a symbol: a row for each of the r coordinates, and r × r."""
+        total = v.unary(Code.POOL, space=Space.EIGENVALUES).unary(Code.SCALE, number=SIZE_EXPONENT)
+        sides = [self.w6(v), self.w7(v)]
+        return self.w5(total), v.program.record(Code.SQUARE, sides, Space.SQUARES, 1, SIZE_EXPONENT)
+
+
+def turned(v: Tensor, squared: Tensor, base: Tensor) -> Tensor:
+    """base_i + v_sq v_i: (d, B, n, r), (B, r, r), (d, B, n, r) → (d, B, n, r)."""
+    if isinstance(v, Symbol):
+        return v.program.record(Code.TIMES_SQUARE, [v, squared, base], v.space, v.width)
+    return base + v @ squared.mT
 
 
 class PSDSLayer(nn.Module):
@@ -87,7 +108,7 @@ class PSDSLayer(nn.Module):
         shared: Tensor = self.w8(total)  # (d, B, 1, r): the same for all points, but not for padded rows
         if state.padding is not None:
             shared = shared * state.padding.rows.unsqueeze(-1)
-        return PointState(updated_s, state.v + mixed_v @ squared.mT + shared, state.padding)
+        return PointState(updated_s, turned(mixed_v, squared, state.v) + shared, state.padding)
 
 
 class PSDS(LayerStack):

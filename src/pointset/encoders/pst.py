@@ -29,11 +29,10 @@ from pointset.encoders.layers import (
     VectorNorm,
     attended_state,
     enlarge_first_weights,
-    masked,
-    row_factor,
     size_scale,
 )
-from pointset.encoders.products import pair_products, projected_products, weighted_sums
+from pointset.encoders.products import gated, pair_products, projected_products
+from pointset.native.program import Code, Symbol
 
 
 class ScalarMixer(nn.Module):
@@ -59,7 +58,7 @@ class VectorMixer(nn.Module):
 
     def forward(self, s: Tensor, v: Tensor) -> Tensor:
         """(d, B, n), (d, B, n, r) → (d, B, n, r)."""
-        mixed: Tensor = self.w3(v * self.mlp2(s).unsqueeze(-1)) + self.w4(v)
+        mixed: Tensor = self.w3(gated(v, self.mlp2(s))) + self.w4(v)
         return mixed
 
 
@@ -187,11 +186,9 @@ class OneLayerPST(nn.Module):
         """State → state with other scalars; the vectors stay as they are."""
         query_s, key_s = self.projections_s(self.norm_s(state.s)).chunk(2)
         attention: Tensor = self.attention(pair_products(self.projections_v(self.bound_v(state.v)), query_s, key_s))
-        s, scale = state.s, row_factor(state, size_scale)
         for values in self.values:
-            own = masked(values(self.norm_s(s)), state.padding)
-            s = s + scale * weighted_sums(attention, own.unsqueeze(-1)).squeeze(-1)
-        return state._replace(s=s)
+            state = attended_state(state, attention, values(self.norm_s(state.s)), None, size_scale)
+        return state
 
 
 class Gate(nn.Module):
@@ -203,6 +200,8 @@ class Gate(nn.Module):
 
     def forward(self, s: Tensor) -> Tensor:
         """(d, B, n) → (d, B, n)."""
+        if isinstance(s, Symbol):
+            return s.linear(self.weight, self.bias).unary(Code.SILU)
         flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2])
         return silu(torch.addmm(self.bias.unsqueeze(-1), self.weight, flat)).view_as(s)
 
@@ -252,7 +251,7 @@ class ReleasedPSTLayer(nn.Module):
         values_s = self.value_s(s + self.gate_s(s) * lengths)
         values_v = None
         if self.value_v is not None and self.gate_v is not None:
-            values_v = self.value_v(v * (1 + self.gate_v(s)).unsqueeze(-1))
+            values_v = self.value_v(gated(v, self.gate_v(s), 1.0))
         return attended_state(state, attention, values_s, values_v, size_scale), attention
 
 
