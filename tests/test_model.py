@@ -64,7 +64,8 @@ def test_summary_lists_parts_and_adds_up(capsys: pytest.CaptureFixture[str]) -> 
     assert "encoder.layers[0…1]" in text
     assert "(graphs, 2)" in text
     total = sum(p.numel() for p in model.parameters())
-    assert f"{total:,}" in text.splitlines()[-1]
+    assert f"{total:,}" in text.splitlines()[-2]
+    assert text.splitlines()[-1].startswith("computed by: ")
     numbers = [int(line.split()[-1].replace(",", "")) for line in text.splitlines()[2:-2]]
     assert sum(numbers) == total
 

@@ -27,7 +27,7 @@ from pointset.encoders.layers import (
     represented,
     size_scale,
 )
-from pointset.encoders.native import native_rows, torch_path
+from pointset.encoders.native import native_rows, path_of, torch_path
 from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
@@ -231,8 +231,8 @@ class PointModel(nn.Module):
         return _count(self)
 
     def summary(self) -> None:
-        """Print a table of the parts, their shapes and parameters."""
-        print(_summary(self))
+        """Print a table of the parts, their shapes and parameters, and which path computes them here."""
+        print(_summary(self), f"computed by: {path_of(self)}", sep="\n")
 
     def read(self, batch: Any) -> PointBatch:
         """Whatever :meth:`forward` takes, as points of the model's matrix, type and device."""
