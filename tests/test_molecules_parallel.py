@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,21 @@ def test_in_order_with_reasons() -> None:
         else:
             assert isinstance(result, Unreadable) and result.reason
     assert isinstance(results[1], Unreadable) and "unclosed ring" in results[1].reason
+
+
+def test_side_by_side_each_is_read_as_alone() -> None:
+    """More than are read at a time; canonical or not, so that they take different numbers of steps; some unreadable."""
+    read = MoleculeReader()
+    others = ("OCC", "CCO", "C1CCOC1", "c1cc(Cl)ccc1")
+    smiles = [text for one in SMILES for text in (one, *others)]
+    for text, found in zip(smiles, parallel.read_chunk(read, smiles), strict=True):
+        if isinstance(found, Unreadable):
+            with pytest.raises(PointsetError, match=re.escape(found.reason)):
+                read(text)
+        else:
+            alone = read(text)
+            assert alone.smiles == found.smiles and np.array_equal(alone.x, found.x)
+            assert np.array_equal(alone.edges, found.edges) and np.array_equal(alone.edge_attr, found.edge_attr)
 
 
 def test_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,17 @@ from pointset.datasets.molecules.features import featurise
 from pointset.datasets.molecules.parsing import (
     Molecule,
     MoleculeError,
-    canonical,
+    Steps,
+    Unreadable,
+    as_molecule_error,
+    canonical_steps,
+    finished,
     parse,
-    quiet_rdkit,
     require_rdkit,
     screen,
     shown,
+    side_by_side,
+    silent_rdkit,
 )
 from pointset.datasets.molecules.zinc import read_zinc_molecule
 from pointset.errors import SpecError
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 MAX_EMBEDDED_ATOMS = 400
 """Most atoms, hydrogens included, that are embedded: 283 take 12 s and the time grows with more than their cube."""
 _LARGEST_SEED = 2**31 - 2
+_SIDE_BY_SIDE = 16  # molecules: more of them would not fit into the processor's cache
 
 ReadMolecule = Callable[[str], Molecule]
 
@@ -68,13 +74,29 @@ class MoleculeReader:
             MissingExtraError: RDKit is not installed.
         """
         require_rdkit()
+        with silent_rdkit():
+            return finished(self.steps(smiles))
+
+    def read_all(self, smiles: Sequence[str]) -> list[Molecule | Unreadable]:
+        """The same for several, and the reason where one cannot be read."""
+        require_rdkit()
+        found: list[Molecule | Unreadable] = []
+        with silent_rdkit():
+            for start in range(0, len(smiles), _SIDE_BY_SIDE):
+                found += side_by_side([self.steps(one) for one in smiles[start : start + _SIDE_BY_SIDE]])
+        return found
+
+    def steps(self, smiles: str) -> Steps[Molecule]:
+        """The work of reading one molecule."""
         from rdkit import Chem
 
         text = screen(smiles)
-        with quiet_rdkit(text):
+        with as_molecule_error(text):
             mol = parse(text, lenient=self.lenient)
+            yield
             if self.canonical:
-                mol, text = canonical(mol, text, lenient=self.lenient)
+                mol, text = yield from canonical_steps(mol, text, lenient=self.lenient)
+                yield
             pos = None
             if self.hydrogens or self.conformer_seed is not None:
                 with_hydrogens = Chem.AddHs(mol)
