@@ -28,6 +28,7 @@ from pointset.errors import (
     TrainingStopped,
 )
 from pointset.files import read_json, write_json
+from pointset.native import build
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
@@ -164,6 +165,8 @@ class TestOneRun:
         run(changed(recipe, trainer__precision=precision), tmp_path / "run")
         kind = weights(tmp_path / "run")["model/readout.linear.weight"].dtype
         assert kind is {"32": torch.float32, "64": torch.float64}[precision]
+        paths = {"32": build.status().text, "64": "torch (precision 64)"}
+        assert read_json(tmp_path / "run" / "environment.json")["kernels"] == paths[precision]
 
     def test_a_memory_budget_and_checkpointing(self, recipe: Recipe, tmp_path: Path) -> None:
         settings = changed(recipe, trainer__memory_budget="1MB", trainer__checkpointing=True)

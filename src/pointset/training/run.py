@@ -29,6 +29,7 @@ from pointset.datasets.dataset import Dataset
 from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.splits import save_split, split_from_file
 from pointset.encoders.model import PointModel
+from pointset.encoders.native import path_of
 from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.files import read_json, replacing, write_json
 from pointset.machine import peak_bytes
@@ -158,7 +159,7 @@ def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData
     if folder.has_run:
         _check_unchanged(folder, recipe, data.dataset)
     elif first:
-        _write_start(request, data, fabric, threads)
+        _write_start(request, data, model, fabric, threads)
     fabric.barrier()
     checkpoint = read_checkpoint(folder.last_checkpoint) if folder.last_checkpoint.exists() else None
     with thread_count(threads):
@@ -176,10 +177,13 @@ def _watcher(request: _Request, first: bool) -> Watcher:
     return watcher if request.watcher is None else Watchers(watcher, request.watcher)
 
 
-def _write_start(request: _Request, data: TrainingData, fabric: Fabric, threads: int) -> None:
+def _write_start(request: _Request, data: TrainingData, model: PointModel, fabric: Fabric, threads: int) -> None:
     """The recipe comes last: a folder with a recipe is a run that can be resumed."""
     folder, dataset = request.folder, data.dataset
     about = environment(device=fabric.device.type, processes=fabric.world_size, threads=threads)
+    if about["device"] == "cpu":
+        precision = request.recipe.trainer.precision
+        about["kernels"] = path_of(model) if precision == "32" else f"torch (precision {precision})"
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
     about["recipe_sha256"] = _recipe_digest(request.recipe)
