@@ -66,7 +66,7 @@ def test_summary_lists_parts_and_adds_up(capsys: pytest.CaptureFixture[str]) -> 
     total = sum(p.numel() for p in model.parameters())
     assert f"{total:,}" in text.splitlines()[-2]
     assert text.splitlines()[-1].startswith("computed by: ")
-    numbers = [int(line.split()[-1].replace(",", "")) for line in text.splitlines()[2:-2]]
+    numbers = [int(line.split()[-1].replace(",", "")) for line in text.splitlines()[2:-3]]
     assert sum(numbers) == total
 
 
