@@ -228,7 +228,7 @@ def values_by_loops(function: Any, eigenvalues: Tensor) -> Array:
     if isinstance(function, LearnedFromRoot):
         return values_by_loops(function.root, eigenvalues) + values_by_loops(function.learned, eigenvalues)
     if isinstance(function, RootAndPolynomials):
-        by_weight = loops.polynomial_values(array(eigenvalues), array(function.weights), function.reach)
+        by_weight = loops.polynomial_values(array(eigenvalues), array(function.weights), function.interval[1])
         return np.concatenate([values_by_loops(function.root, eigenvalues), by_weight], axis=1)
     assert isinstance(function, LearnedDeepSet)
     layers: list[Any] = list(function.layers)

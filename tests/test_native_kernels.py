@@ -31,6 +31,7 @@ def rows_of(graphs: Graphs, space: Space) -> list[int]:
         Space.EIGENVALUES: r,
         Space.EDGES: m,
         Space.SQUARES: r * r,
+        Space.SYMMETRIC: n * (n + 1) // 2,
     }
     found: list[int] = counts[space].tolist()
     return found
@@ -98,7 +99,22 @@ def factor(n: int) -> float:
     return float(max(n, 1) ** -0.925)
 
 
+def unfolded(x: Tensor, sizes: Sizes) -> Tensor:
+    """Unordered pairs (n(n + 1)/2, c) → (n, n, c)."""
+    i, j = torch.triu_indices(sizes.n, sizes.n)
+    upper = x.new_zeros(sizes.n, sizes.n, x.shape[-1]).index_put((i, j), x)
+    diagonal = torch.eye(sizes.n, dtype=x.dtype).unsqueeze(-1)
+    return upper + upper.transpose(0, 1) * (1 - diagonal)
+
+
+def folded(x: Tensor) -> Tensor:
+    """(n, n, c) → (n(n + 1)/2, c)."""
+    i, j = torch.triu_indices(x.shape[0], x.shape[0])
+    return x[i, j]
+
+
 N, V, P, E, M, G = Space.NODES, Space.VECTORS, Space.PAIRS, Space.EIGENVALUES, Space.EDGES, Space.GRAPH
+S = Space.SYMMETRIC
 CASES = {
     "silu": Case((P,), op(Code.SILU), lambda z, x: functional.silu(x)),
     "add": Case((V, V), op(Code.ADD, number=0.5), lambda z, x, y: x + 0.5 * y),
@@ -125,9 +141,9 @@ CASES = {
         (N, N), op(Code.PAIR_OUTER, P), lambda z, a, b: flat(a.unsqueeze(1) * b.unsqueeze(0), a.shape[-1])
     ),
     "pair add": Case(
-        (P, N, N),
+        (S, N),
         op(Code.PAIR_ADD),
-        lambda z, x, a, b: flat(pairs(x, z) + a.unsqueeze(1) + b.unsqueeze(0), a.shape[-1]),
+        lambda z, x, a: folded(unfolded(x, z) + a.unsqueeze(1) + a.unsqueeze(0)),
     ),
     "row products": Case((V, V), op(Code.ROW_PRODUCTS, N), lambda z, a, b: (vectors(a, z) * vectors(b, z)).sum(1)),
     "diagonal": Case((P,), op(Code.DIAGONAL, N), lambda z, x: pairs(x, z).diagonal().mT),
@@ -163,7 +179,7 @@ CASES = {
     ),
     "edge pairs": Case(
         (M, G),
-        op(Code.EDGE_PAIRS, P),
+        op(Code.EDGE_PAIRS, P, number=1.0),
         lambda z, e, x: x.expand(z.n * z.n, -1).index_copy(0, z.source * z.n + z.target, e),
     ),
     "squares": Case(
@@ -179,6 +195,38 @@ CASES = {
                 / a.shape[-1],
                 v.shape[-1],
             )
+        ),
+    ),
+    "symmetric products": Case(
+        (V,),
+        lambda q: q.program.record(Code.PAIR_PRODUCTS, [q, q], S, q.width),
+        lambda z, q: folded(torch.einsum("ikc,jkc->ijc", vectors(q, z), vectors(q, z))),
+    ),
+    "symmetric diagonal": Case((S,), op(Code.DIAGONAL, N), lambda z, x: unfolded(x, z).diagonal().mT),
+    "symmetric sums of vectors": Case(
+        (S, V, V),
+        op(Code.SUMS, V, number=0.925),
+        lambda z, a, w, x: (
+            x + factor(z.n) * flat(torch.einsum("ijc,jkc->ikc", unfolded(a, z), vectors(w, z)), x.shape[-1])
+        ),
+    ),
+    "symmetric sums of scalars": Case(
+        (S, N),
+        lambda a, w: a.program.record(
+            Code.SUMS, [a, a.program.stacked([w * w, w + w])], N, 2 * a.width, number=0.25, flag=1
+        ),
+        lambda z, a, w: (
+            0.25 * torch.cat([torch.einsum("ijc,jc->ic", unfolded(a, z), x) for x in (w * w, w + w)], dim=1)
+        ),
+    ),
+    "symmetric edges": Case(
+        (M, G),
+        lambda e, x: x.program.record(
+            Code.POINTS_OF_PAIRS, [x.program.record(Code.EDGE_PAIRS, [e, None], S, x.width, 8.0), x], S, x.width
+        ),
+        lambda z, e, x: folded(
+            torch.zeros(z.n, z.n, e.shape[-1], dtype=e.dtype).index_put((z.source, z.target), 8.0 * e)
+            + torch.eye(z.n, dtype=e.dtype).unsqueeze(-1) * x
         ),
     ),
     "scale": Case((N,), op(Code.SCALE, number=0.925), lambda z, x: factor(z.n) * x),

@@ -31,6 +31,7 @@ class Preset:
     function: Part | None = "pointset.encoders.coordinates.LearnedFromRoot"  # (channels)
     pairs: Part = "pointset.encoders.coordinates.EdgeWeights"  # (edge spec, channels, distances or None)
     distances: Part | None = None  # (channels); the model then needs positions
+    first_pairs: Part | None = None  # (edge spec, channels): a state of pairs
     matrix: str = "laplacian"
 
     @property
@@ -57,6 +58,15 @@ def _baseline(summary: str, title: str, *, encoder: str, coordinates: str, funct
 
 PRESETS: dict[str, Preset] = {
     "pst": Preset("Point Set Transformer, equations (1) to (5)", "the Point Set Transformer (PST)"),
+    "pst-fast": Preset(
+        "PST at the price of message passing: symmetric pairs with a state, random walks",
+        "the Point Set Transformer (PST) in its fast variant",
+        encoder="pointset.encoders.fast.FastPST",
+        coordinates="pointset.encoders.fast.EdgeRounds",
+        function="pointset.encoders.coordinates.RootAndWalks",
+        first_pairs="pointset.encoders.fast.FirstPairs",
+        matrix="normalized_adjacency",
+    ),
     "pst-released": Preset(
         "the model that the authors released",
         "the Point Set Transformer (PST) as its authors released it",

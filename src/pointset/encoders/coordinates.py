@@ -240,17 +240,17 @@ class RootAndPolynomials(nn.Module):
 
     Inner products of the first kind are entries of the matrix, of the second entries of its powers up to the eighth,
     which are numbers of walks; a projection of both gives any such polynomial. Polynomials are sums of Chebyshev's on
-    [0, ``reach``], where none is larger than 1; beyond, on graphs with larger degrees, they grow.
+    the interval [0, 12], where none is larger than 1; beyond, on graphs with larger degrees, they grow.
     """
 
     takes_padding = True
 
-    def __init__(self, channels: int, degree: int = 4, reach: float = 12.0):
+    def __init__(self, channels: int, degree: int = 4, interval: tuple[float, float] = (0.0, 12.0)):
         super().__init__()
         half = channels // 2
         self.root = SquareRoot(half)
         self.weights = nn.Parameter(torch.randn(channels - half, degree + 1) / math.sqrt(degree + 1))
-        self.reach = reach
+        self.interval = interval
 
     def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
@@ -258,7 +258,8 @@ class RootAndPolynomials(nn.Module):
 
     def _basis(self, eigenvalues: Tensor) -> Tensor:
         """Chebyshev's polynomials, (degree + 1, …)."""
-        x = 2 * eigenvalues / self.reach - 1
+        low, high = self.interval
+        x = (2 * eigenvalues - (low + high)) / (high - low)
         basis = [torch.ones_like(x), x]
         while len(basis) < self.weights.shape[1]:
             basis.append(2 * x * basis[-1] - basis[-2])
@@ -272,6 +273,19 @@ class RootAndPolynomials(nn.Module):
 
         terms = program.input(Space.EIGENVALUES, self.weights.shape[1], basis, differentiable=False)
         return program.stacked([self.root.record(program), terms.linear(self.weights)])
+
+
+class RootAndWalks(RootAndPolynomials):
+    """f for the normalised adjacency matrix, |λ| ≤ 1: √Λ in half of the channels, polynomials of degree 6 in the others.
+
+    Inner products of the latter are probabilities of random walks of up to 12 steps between two nodes, times the root
+    of the ratio of their degrees.
+    """
+
+    takes_padding = True
+
+    def __init__(self, channels: int):
+        super().__init__(channels, degree=6, interval=(-1.0, 1.0))
 
 
 class PairWeights(FeatureEmbedding, ABC):
@@ -326,7 +340,7 @@ class EdgeWeights(PairWeights):
             return program.record(Code.EDGE_SUMS, [self.record_edges(program), v, base], v.space, v.width)
         weights = _record(self.distances, program)
         if self.spec is not None:
-            edges = program.record(Code.EDGE_PAIRS, [self.record_edges(program), None], Space.PAIRS, self.channels)
+            edges = program.record(Code.EDGE_PAIRS, [self.record_edges(program), None], Space.PAIRS, self.channels, 1.0)
             weights = program.record(Code.MULTIPLY, [weights, edges], Space.PAIRS, self.channels, 1.0)
         return _plain_sums(weights, v, base)
 
@@ -353,11 +367,8 @@ class ReleasedPairWeights(PairWeights):
             return program.record(Code.EDGE_SUMS, [edges, v, base], v.space, v.width)
         elsewhere = None
         if self.linear is not None:
-            one = program.input(
-                Space.GRAPH, 1, lambda flat: flat.eigenvalues.new_ones(len(flat.graphs.ranks), 1), differentiable=False
-            )
-            elsewhere = program.linear(one, self._bias_column, outputs=self.channels)
-        weights = program.record(Code.EDGE_PAIRS, [edges, elsewhere], Space.PAIRS, self.channels)
+            elsewhere = program.linear(program.ones(), self._bias_column, outputs=self.channels)
+        weights = program.record(Code.EDGE_PAIRS, [edges, elsewhere], Space.PAIRS, self.channels, 1.0)
         return _plain_sums(weights if self.distances is None else weights * _record(self.distances, program), v, base)
 
     def _bias_column(self) -> Tensor:

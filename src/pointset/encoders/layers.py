@@ -32,6 +32,7 @@ class PointState(NamedTuple):
     s: Tensor  # (d, B, n) scalars, invariant to O(r)
     v: Tensor  # (d, B, n, r) vectors, equivariant to O(r); zero in padded rows and columns
     padding: Padding | None = None  # None: all rows are points
+    p: Tensor | None = None  # (h, B, n, n) a state of pairs, where a model has one
 
 
 @overload
@@ -60,14 +61,14 @@ def row_factor(state: PointState, factor: SizeFactor) -> float | Tensor:
 
 
 def recorded_sums(attention: Any, values: Any, base: Any, factor: SizeFactor) -> Any:
-    """Symbols of base_i + factor(n) Σ_j attention_ij values_j; without values the base."""
+    """Symbols of base_i + factor(n) Σ_j attention_ij values_j; without values the base, without base the sum."""
     if values is None:
         return base
     two, four = float(factor(2)), float(factor(4))
     if two != four and not math.isclose(four, two**2, rel_tol=1e-6):
         raise NotRecorded(f"sums with a factor that is no power of n: {two} for 2 points, {four} for 4")
     options = {"number": two, "flag": 1} if two == four else {"number": -math.log2(two)}
-    return attention.program.record(Code.SUMS, [attention, values, base], base.space, base.width, **options)
+    return attention.program.record(Code.SUMS, [attention, values, base], values.space, values.width, **options)
 
 
 def attended_state(
@@ -83,7 +84,7 @@ def attended_state(
         )
     values_s = masked(values_s, state.padding)
     s, v = attended(attention, values_s, values_v, state.s, state.v, row_factor(state, factor))
-    return PointState(s, v, state.padding)
+    return state._replace(s=s, v=v)
 
 
 class ChannelLinear(nn.Module):

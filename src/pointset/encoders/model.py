@@ -71,13 +71,22 @@ class PointModel(nn.Module):
         encoder: module, :class:`PointState` → :class:`PointState`.
         readout: module, s → (B, out) or (B·n, out).
         matrix: the matrix whose points it takes.
+        pairs: module, group → p (h, B, n, n), the first state of pairs, for an encoder that has one.
     """
 
     def __init__(
-        self, scalars: nn.Module, coordinates: nn.Module, encoder: nn.Module, readout: Readout, *, matrix: str
+        self,
+        scalars: nn.Module,
+        coordinates: nn.Module,
+        encoder: nn.Module,
+        readout: Readout,
+        *,
+        matrix: str,
+        pairs: nn.Module | None = None,
     ):
         super().__init__()
         self.scalars, self.coordinates, self.encoder, self.readout = scalars, coordinates, encoder, readout
+        self.pairs = pairs
         self.matrix = matrix
         self.checkpointing = False  # True: activations are computed again in the backward pass instead of kept
         self.settings: Settings | None = None
@@ -105,7 +114,7 @@ class PointModel(nn.Module):
             edge: edge features, likewise.
             out: number of outputs.
             level: ``"graph"``, or ``"node"`` for an output at each node.
-            dim: d, the number of channels.
+            dim: d, the number of channels; of ``pst-fast`` those of the scalars, vectors and pairs have half as many.
             layers: number of layers.
             pooling: over the points, for level "graph": ``"mean"``, ``"sum"`` or ``"max"``.
             noise: gn of the paper: Gaussian noise on the coordinates, in training only; baselines ignore it.
@@ -124,17 +133,20 @@ class PointModel(nn.Module):
         settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise)
         preset = preset_named(name)
         _check(settings)
-        distances = None if preset.distances is None else load_part(preset.distances)(dim)
+        encoder = load_part(preset.encoder)
+        channels = _vector_channels(settings, getattr(encoder, "REPEATS", 1))
+        distances = None if preset.distances is None else load_part(preset.distances)(channels)
         weighted = edge is not None or distances is not None
-        pairs = load_part(preset.pairs)(edge, dim, distances) if weighted else None
+        weights = load_part(preset.pairs)(edge, channels, distances) if weighted else None
         scalars = NodeScalars(node, dim)
-        function = None if preset.function is None else load_part(preset.function)(dim)
+        function = None if preset.function is None else load_part(preset.function)(channels)
         model = cls(
             scalars,
-            load_part(preset.coordinates)(function, pairs, noise=noise),
-            load_part(preset.encoder)(dim, layers),
+            load_part(preset.coordinates)(function, weights, noise=noise),
+            encoder(dim, layers),
             Readout(dim, out, level, pooling),
             matrix=preset.matrix,
+            pairs=None if preset.first_pairs is None else load_part(preset.first_pairs)(edge, channels),
         )
         model.settings = settings
         return model
@@ -192,7 +204,7 @@ class PointModel(nn.Module):
         """Whether all its parts can be given padded buckets; others get groups of graphs of equal size."""
         pairs = getattr(self.coordinates, "pairs", None)
         parts = [self.scalars, self.coordinates, self.encoder, self.readout, pairs, getattr(pairs, "distances", None)]
-        parts += [getattr(self.coordinates, "function", None), *getattr(self.encoder, "layers", [])]
+        parts += [self.pairs, getattr(self.coordinates, "function", None), *getattr(self.encoder, "layers", [])]
         return all(map(takes_padding, parts))
 
     def _encoded_together(self, groups: list[PointGroup], generator: torch.Generator | None) -> list[Tensor]:
@@ -204,7 +216,8 @@ class PointModel(nn.Module):
         """One group → scalars after the last layer, (d, B, n); in padded rows they mean nothing."""
         if isinstance(self.encoder, BatchEncoder):
             return self._encoded_together([group], generator)[0]
-        state = PointState(self.scalars(group), self.coordinates(group, generator), group.padding)
+        pairs = None if self.pairs is None else self.pairs(group)
+        state = PointState(self.scalars(group), self.coordinates(group, generator), group.padding, pairs)
         # Only the encoder is computed again in checkpointing: the noise of the coordinates must be the same both times.
         again = self.checkpointing and torch.is_grad_enabled()
         encoded = [
@@ -213,8 +226,8 @@ class PointModel(nn.Module):
         ]
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, dim=1)
 
-    def _scalars(self, s: Tensor, v: Tensor, padding: Padding | None) -> Tensor:
-        state: PointState = self.encoder(PointState(s, v, padding))
+    def _scalars(self, s: Tensor, v: Tensor, padding: Padding | None, p: Tensor | None = None) -> Tensor:
+        state: PointState = self.encoder(PointState(s, v, padding, p))
         return state.s
 
     def inspect(self, graph: Any) -> Inspection:
@@ -259,7 +272,8 @@ def _pieces(state: PointState) -> list[PointState]:
         return [state]
     s, v = (torch.split(part, piece, dim=1) for part in (state.s, state.v))
     paddings = [None] * len(s) if state.padding is None else state.padding.split(piece)
-    return [PointState(*each) for each in zip(s, v, paddings, strict=True)]
+    pairs = [None] * len(s) if state.p is None else torch.split(state.p, piece, dim=1)
+    return [PointState(*each) for each in zip(s, v, paddings, pairs, strict=True)]
 
 
 def _as_points(batch: Any, matrix: str) -> PointBatch:
@@ -288,6 +302,17 @@ def _check(settings: Settings) -> None:
     noise = settings.noise
     if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= noise < math.inf:
         raise SpecError(f"got noise={settings.noise!r}; expected a number, at least 0")
+
+
+def _vector_channels(settings: Settings, repeats: int) -> int:
+    """H = d / k."""
+    if settings.dim % repeats:
+        near = max(repeats, settings.dim // repeats * repeats)
+        raise SpecError(
+            f"got dim={settings.dim} for {settings.preset}, whose vectors have 1/{repeats} of the channels; expected a "
+            f"multiple of {repeats}, such as dim={near}"
+        )
+    return settings.dim // repeats
 
 
 def check_autocast(device: torch.device) -> None:
@@ -408,6 +433,8 @@ def _summary(model: PointModel) -> str:
         ("coordinates", model.coordinates, f"U, f(Λ), e → v ({d}, B, n, r)", rest),
     ]
     rows = [_Row(name, type(part).__name__, shapes, count) for name, part, shapes, count in parts if part is not None]
+    if model.pairs is not None:
+        rows.append(_Row("pairs", type(model.pairs).__name__, "edges → p (h, B, n, n)", _count(model.pairs)))
     rows += _encoder_rows(model.encoder, f"s, v → s ({d}, B, n), v ({d}, B, n, r)")
     end = model.readout
     outputs = getattr(getattr(end, "linear", None), "out_features", "out")  # a readout of one's own may have no linear

@@ -150,13 +150,13 @@ def _record(model: Any, level: Level, parts: tuple[int, ...]) -> _Recorded:
         return _Recorded(parts, None, reason or build.status().text)
     try:
         program = Program()
-        state = model.encoder(
-            PointState(_tensor(model.scalars.record(program)), _tensor(model.coordinates.record(program)))
-        )
-        s = cast(Symbol, state.s)
+        s, v = (_tensor(part.record(program)) for part in (model.scalars, model.coordinates))
+        pairs = None if model.pairs is None else _tensor(model.pairs.record(program))
+        state = model.encoder(PointState(s, v, p=pairs))
+        end = cast(Symbol, state.s)
         if level == "graph":
-            s = s.unary(Code.POOL, space=Space.GRAPH, flag=_POOLING[model.readout.pooling])
-        program.output(s)
+            end = end.unary(Code.POOL, space=Space.GRAPH, flag=_POOLING[model.readout.pooling])
+        program.output(end)
     except (NotRecorded, AttributeError, TypeError, ValueError, RuntimeError, IndexError) as problem:
         # A layer of a user's own may do with a symbol whatever it does with tensors: torch then computes it.
         return _Recorded(parts, None, f"the kernels do not know a part of the model: {problem}")
@@ -173,7 +173,7 @@ def _not_recordable(model: Any) -> str | None:
         return "a baseline"
     pairs = model.coordinates.pairs
     parts = [model.scalars, model.coordinates, model.coordinates.function]
-    parts += [part for part in (pairs, getattr(pairs, "distances", None)) if part is not None]
+    parts += [part for part in (pairs, getattr(pairs, "distances", None), model.pairs) if part is not None]
     own = [type(part).__name__ for part in parts if not _forward_is_recorded(part)]
     end = type(model.readout)
     if end.representation is not Readout.representation or end.forward is not Readout.forward:

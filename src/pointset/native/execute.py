@@ -368,7 +368,7 @@ def run(executable: Executable, graphs: Graphs, batch: Any, *, recompute: bool =
     counts = {
         Space.GRAPH: len(n), Space.NODES: int(n.sum()), Space.VECTORS: int((n * r).sum()),
         Space.PAIRS: int((n * n).sum()), Space.EIGENVALUES: int(r.sum()), Space.EDGES: len(graphs.sources),
-        Space.SQUARES: int((r * r).sum()),
+        Space.SQUARES: int((r * r).sum()), Space.SYMMETRIC: int((n * (n + 1) // 2).sum()),
     }  # fmt: skip
     threads = usable_threads(torch.get_num_threads()) if len(n) > 1 else 1
     work = Work(executable, graphs, counts, recompute, threads)

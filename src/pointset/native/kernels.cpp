@@ -1,7 +1,8 @@
 // The encoders' forward and backward pass on a processor, one graph after another.
 //
 // A model is a program (program.py): a list of operations on buffers. A buffer holds rows of channels, channels last,
-// for one graph: n rows for nodes, n·r for vectors, n² for pairs, r for eigenvalues, m for edges, 1 for the graph. What
+// for one graph: n rows for nodes, n·r for vectors, n² for pairs (n(n + 1)/2 where x_ij = x_ji), r for eigenvalues, m for
+// edges, 1 for the graph. What
 // the operations of one graph touch stays in the cache; threads take whole graphs. So there is neither padding of
 // graphs nor grouping, and the result for a graph does not depend on its batch, bit for bit.
 //
@@ -32,12 +33,12 @@ typedef int32_t IntVec __attribute__((vector_size(LANES * 4), aligned(4), may_al
 // ---------------------------------------------------------------------------------------------------------------
 // What Python hands over. Mirrored field by field in execute.py.
 
-enum Space { GRAPH, NODES, VECTORS, PAIRS, EIGENVALUES, EDGES, SQUARES, SPACES };
+enum Space { GRAPH, NODES, VECTORS, PAIRS, EIGENVALUES, EDGES, SQUARES, SYMMETRIC, SPACES };
 
 enum Code {
     INPUT, OUTPUT, LINEAR, SILU, ADD, MULTIPLY, GATE, NORM, BOUND_VECTORS, NORM_VECTORS, BOUND_SCALARS, PAIR_PRODUCTS,
     PAIR_OUTER, PAIR_ADD, ROW_PRODUCTS, DIAGONAL, SUMS, POOL, TIMES_GRAPH, PLUS_GRAPH, POINTS, EDGE_SUMS, EDGE_PAIRS,
-    SQUARE, TIMES_SQUARE, SCALE, COPY
+    SQUARE, TIMES_SQUARE, SCALE, COPY, POINTS_OF_PAIRS
 };
 
 struct Ref {               // columns of a buffer
@@ -389,6 +390,18 @@ struct View {
     const float* mask;  // 1 for channels, 0 for padding
 };
 
+// Memory of a thread for one vector of channels of all pairs, in full: symmetric pairs are unfolded into it.
+static float* unfolded(long floats) {
+    static thread_local float* memory = nullptr;
+    static thread_local long size = 0;
+    if (floats > size) {
+        free(memory);
+        size = (floats + floats / 4 + 1023) / 1024 * 1024;
+        memory = (float*)aligned_alloc(64, size * sizeof(float));
+    }
+    return memory;
+}
+
 struct Graph {
     const Program* program;
     const Plan* plan;
@@ -417,6 +430,14 @@ struct Graph {
         const Ref& x = program->refs[ref];
         return {program->segments + x.first_segment, x.segments};
     }
+    long pair(long i, long j) const {  // the row of an unordered pair, i ≤ j
+        return i * n - i * (i - 1) / 2 + j - i;
+    }
+    long edge_row(int ref, long edge) const {  // of an edge among the pairs; -1: the other direction stands there
+        const long i = source[edge], j = target[edge];
+        if (space(ref) == PAIRS) return i * n + j;
+        return i <= j ? pair(i, j) : -1;
+    }
     float sum_factor(const Op& op) const {  // n^-exponent, or a constant
         return op.flag ? op.number : powf(n > 1 ? (float)n : 1.0f, -op.number);
     }
@@ -437,6 +458,18 @@ static inline void put(const View& x, long row, int column, Vec value, bool accu
 
 static void zero(const View& x) {
     for (long row = 0; row < x.rows; ++row) memset(x.p + row * x.ld, 0, x.padded * sizeof(float));
+}
+
+// Symmetric pairs, one vector of channels, as a full matrix; its diagonal times a factor.
+static float* unfold(const Graph& g, const View& x, int c, float diagonal) {
+    float* full = unfolded(g.n * g.n * LANES);
+    for (long i = 0; i < g.n; ++i)
+        for (long j = i; j < g.n; ++j) {
+            const Vec value = load(at(x, g.pair(i, j), c));
+            store(full + (i * g.n + j) * LANES, i == j ? diagonal * value : value);
+            store(full + (j * g.n + i) * LANES, i == j ? diagonal * value : value);
+        }
+    return full;
 }
 
 static void copy_in(Graph& g, const Op& op) {
@@ -731,17 +764,37 @@ static void norm_vectors_back(Graph& g, const Op& op, bool accumulate) {
     }
 }
 
-// x_ij = Σ_k q_ik ⊙ w_jk
+// x_ij = Σ_k q_ik ⊙ w_jk; of unordered pairs x_ij = Σ_k q_ik ⊙ q_jk
 static void pair_products(Graph& g, const Op& op) {
     View q = g.value(op.in[0]), w = g.value(op.in[1]), x = g.value(op.out);
-    for (int c = 0; c < x.padded; c += LANES)
-        channel_products({at(q, 0, c), g.r * q.ld, q.ld}, {at(w, 0, c), g.r * w.ld, w.ld}, g.n, g.n, g.r, at(x, 0, c),
-                         g.n * x.ld, x.ld, nullptr, 1.0f);
+    for (int c = 0; c < x.padded; c += LANES) {
+        if (g.space(op.out) == PAIRS) {
+            channel_products({at(q, 0, c), g.r * q.ld, q.ld}, {at(w, 0, c), g.r * w.ld, w.ld}, g.n, g.n, g.r,
+                             at(x, 0, c), g.n * x.ld, x.ld, nullptr, 1.0f);
+            continue;
+        }
+        float* full = unfolded(g.n * g.n * LANES);
+        for (long i = 0; i < g.n; i += BLOCK) {  // only what is right of the diagonal
+            const long rows = g.n - i < BLOCK ? g.n - i : BLOCK;
+            channel_products({at(q, i * g.r, c), g.r * q.ld, q.ld}, {at(q, i * g.r, c), g.r * q.ld, q.ld}, rows,
+                             g.n - i, g.r, full + (i * g.n + i) * LANES, g.n * LANES, LANES, nullptr, 1.0f);
+            for (long row = i; row < i + rows; ++row)
+                for (long j = row; j < g.n; ++j)
+                    store(at(x, g.pair(row, j), c), load(full + (row * g.n + j) * LANES));
+        }
+    }
 }
 
 // dq_ik (+)= Σ_j dx_ij ⊙ w_jk, dw_jk (+)= Σ_i dx_ij ⊙ q_ik
 static void pair_products_back(Graph& g, const Op& op, const bool* wanted, const bool* accumulate) {
     View dx = g.gradient(op.out);
+    if (g.space(op.out) == SYMMETRIC) {
+        View q = g.value(op.in[0]), dq = g.gradient(op.in[0]);
+        for (int c = 0; c < dx.padded; c += LANES)
+            channel_products({unfold(g, dx, c, 2.0f), g.n * LANES, LANES}, {at(q, 0, c), q.ld, g.r * q.ld}, g.n, g.r,
+                             g.n, at(dq, 0, c), g.r * dq.ld, dq.ld, accumulate[0] ? at(dq, 0, c) : nullptr, 1.0f);
+        return;
+    }
     for (int side = 0; side < 2; ++side) {
         if (!wanted[side]) continue;
         View other = g.value(op.in[1 - side]), d = g.gradient(op.in[side]);
@@ -776,15 +829,13 @@ static void pair_outer_back(Graph& g, const Op& op, const bool* wanted, const bo
     }
 }
 
-// x_ij = z_ij + a_i + b_j
+// x_ij = z_ij + a_i + a_j; of unordered pairs
 static void pair_add(Graph& g, const Op& op) {
-    View z = g.value(op.in[0]), a = g.value(op.in[1]), b = g.value(op.in[2]), x = g.value(op.out);
-    for (long i = 0; i < g.n; ++i)
-        for (int c = 0; c < x.padded; c += LANES) {
-            const Vec first = load(at(a, i, c));
-            for (long j = 0; j < g.n; ++j)
-                store(at(x, i * g.n + j, c), load(at(z, i * g.n + j, c)) + first + load(at(b, j, c)));
-        }
+    View z = g.value(op.in[0]), a = g.value(op.in[1]), x = g.value(op.out);
+    for (long i = 0, row = 0; i < g.n; ++i)
+        for (long j = i; j < g.n; ++j, ++row)
+            for (int c = 0; c < x.padded; c += LANES)
+                store(at(x, row, c), load(at(z, row, c)) + load(at(a, i, c)) + load(at(a, j, c)));
 }
 
 static void pair_add_back(Graph& g, const Op& op, const bool* wanted, const bool* accumulate) {
@@ -793,17 +844,16 @@ static void pair_add_back(Graph& g, const Op& op, const bool* wanted, const bool
         View dz = g.gradient(op.in[0]);
         each(dx, [&](long row, int c) { put(dz, row, c, load(at(dx, row, c)), accumulate[0]); });
     }
-    for (int side = 1; side < 3; ++side) {
-        if (!wanted[side]) continue;
-        View d = g.gradient(op.in[side]);
-        const long step = side == 2 ? g.n : 1, of_point = side == 2 ? 1 : g.n;
-        for (long i = 0; i < g.n; ++i)
+    if (!wanted[1]) return;
+    View da = g.gradient(op.in[1]);
+    if (!accumulate[1]) zero(da);
+    for (long i = 0, row = 0; i < g.n; ++i)
+        for (long j = i; j < g.n; ++j, ++row)
             for (int c = 0; c < dx.padded; c += LANES) {
-                Vec sum = filled(0);
-                for (long j = 0; j < g.n; ++j) sum += load(at(dx, i * of_point + j * step, c));
-                put(d, i, c, sum, accumulate[side]);
+                const Vec d = load(at(dx, row, c));
+                put(da, i, c, d, true);
+                put(da, j, c, d, true);
             }
-    }
 }
 
 // y_i = Σ_k a_ik ⊙ b_ik
@@ -831,16 +881,26 @@ static void row_products_back(Graph& g, const Op& op, const bool* wanted, const 
     }
 }
 
+static inline long diagonal_row(const Graph& g, const Op& op, long i) {
+    return g.space(op.in[0]) == PAIRS ? i * (g.n + 1) : g.pair(i, i);
+}
+
 // y_i = x_ii
 static void diagonal(Graph& g, const Op& op) {
     View x = g.value(op.in[0]), y = g.value(op.out);
-    each(y, [&](long i, int c) { store(at(y, i, c), load(at(x, i * (g.n + 1), c))); });
+    each(y, [&](long i, int c) { store(at(y, i, c), load(at(x, diagonal_row(g, op, i), c))); });
 }
 
 static void diagonal_back(Graph& g, const Op& op, bool accumulate) {
     View dx = g.gradient(op.in[0]), dy = g.gradient(op.out);
     if (!accumulate) zero(dx);
-    each(dy, [&](long i, int c) { put(dx, i * (g.n + 1), c, load(at(dy, i, c)), true); });
+    each(dy, [&](long i, int c) { put(dx, diagonal_row(g, op, i), c, load(at(dy, i, c)), true); });
+}
+
+// The attention of a sum, one vector of channels, as a full matrix.
+static Strided attention(const Graph& g, const View& a, int space, int c) {
+    if (space == SYMMETRIC) return {unfold(g, a, c, 1.0f), g.n * LANES, LANES};
+    return {at(a, 0, c), g.n * a.ld, a.ld};
 }
 
 // y_ik = base_ik + factor Σ_j a_ij ⊙ w_jk, of vectors, or of scalars (one row for each point). Where w has more channels
@@ -849,18 +909,21 @@ static void sums(Graph& g, const Op& op) {
     View a = g.value(op.in[0]), w = g.value(op.in[1]), y = g.value(op.out);
     const long rank = g.space(op.out) == VECTORS ? g.r : 1;
     const float factor = g.sum_factor(op);
-    for (int c = 0; c < y.padded; c += LANES) {
-        float* base = nullptr;
-        if (op.in[2] >= 0) {
-            View x = g.value(op.in[2]);
-            if (x.ld == y.ld) base = at(x, 0, c);
-            else {
-                for (long row = 0; row < y.rows; ++row) store(at(y, row, c), load(at(x, row, c)));
-                base = at(y, 0, c);
+    for (int first = 0; first < a.padded; first += LANES) {
+        const Strided weights = attention(g, a, g.space(op.in[0]), first);
+        for (int c = first; c < y.padded; c += a.padded) {
+            float* base = nullptr;
+            if (op.in[2] >= 0) {
+                View x = g.value(op.in[2]);
+                base = at(x, 0, c);
+                if (x.ld != y.ld) {  // blocks are read and written with one stride
+                    for (long row = 0; row < y.rows; ++row) store(at(y, row, c), load(at(x, row, c)));
+                    base = at(y, 0, c);
+                }
             }
+            channel_products(weights, {at(w, 0, c), w.ld, rank * w.ld}, g.n, rank, g.n, at(y, 0, c), rank * y.ld, y.ld,
+                             base, factor);
         }
-        channel_products({at(a, 0, c % a.padded), g.n * a.ld, a.ld}, {at(w, 0, c), w.ld, rank * w.ld}, g.n, rank, g.n,
-                         at(y, 0, c), rank * y.ld, y.ld, base, factor);
     }
 }
 
@@ -868,19 +931,33 @@ static void sums_back(Graph& g, const Op& op, const bool* wanted, const bool* ac
     View a = g.value(op.in[0]), w = g.value(op.in[1]), dy = g.gradient(op.out);
     const long rank = g.space(op.out) == VECTORS ? g.r : 1;
     const float factor = g.sum_factor(op);
+    const bool symmetric = g.space(op.in[0]) == SYMMETRIC;
     if (wanted[0]) {
         View da = g.gradient(op.in[0]);
         for (int c = 0; c < dy.padded; c += LANES) {
-            float* to = at(da, 0, c % da.padded);
+            const int of = c % da.padded;
+            const bool more = accumulate[0] || c >= da.padded;
+            float* to = symmetric ? unfolded(g.n * g.n * LANES) : at(da, 0, of);
+            const long step = symmetric ? LANES : da.ld;
             channel_products({at(dy, 0, c), rank * dy.ld, dy.ld}, {at(w, 0, c), rank * w.ld, w.ld}, g.n, g.n, rank, to,
-                             g.n * da.ld, da.ld, accumulate[0] || c >= da.padded ? to : nullptr, factor);
+                             g.n * step, step, more && !symmetric ? to : nullptr, factor);
+            if (!symmetric) continue;
+            for (long i = 0, row = 0; i < g.n; ++i)
+                for (long j = i; j < g.n; ++j, ++row) {
+                    const Vec upper = load(to + (i * g.n + j) * LANES);
+                    put(da, row, of, i == j ? upper : upper + load(to + (j * g.n + i) * LANES), more);
+                }
         }
     }
     if (wanted[1]) {
         View dw = g.gradient(op.in[1]);
-        for (int c = 0; c < dy.padded; c += LANES)
-            channel_products({at(a, 0, c % a.padded), a.ld, g.n * a.ld}, {at(dy, 0, c), dy.ld, rank * dy.ld}, g.n, rank,
-                             g.n, at(dw, 0, c), rank * dw.ld, dw.ld, accumulate[1] ? at(dw, 0, c) : nullptr, factor);
+        for (int first = 0; first < a.padded; first += LANES) {
+            const Strided weights = attention(g, a, g.space(op.in[0]), first);
+            for (int c = first; c < dy.padded; c += a.padded)
+                channel_products({weights.p, weights.inner, weights.outer}, {at(dy, 0, c), dy.ld, rank * dy.ld}, g.n,
+                                 rank, g.n, at(dw, 0, c), rank * dw.ld, dw.ld,
+                                 accumulate[1] ? at(dw, 0, c) : nullptr, factor);
+        }
     }
     if (wanted[2]) {
         View dx = g.gradient(op.in[2]);
@@ -1035,17 +1112,21 @@ static void edge_sums_back(Graph& g, const Op& op, const bool* wanted, const boo
     }
 }
 
-// x_ij = e_ij at the edges; elsewhere in[1] (one row for the graph), or 0
+// x_ij = number · e_ij at the edges; elsewhere in[1] (one row for the graph), or 0
 static void edge_pairs(Graph& g, const Op& op) {
-    View e = g.value(op.in[0]), x = g.value(op.out);
+    View x = g.value(op.out);
     if (op.in[1] < 0) zero(x);
     else {
         View elsewhere = g.value(op.in[1]);
         each(x, [&](long row, int c) { store(at(x, row, c), load(at(elsewhere, 0, c))); });
     }
-    for (long edge = 0; edge < g.m; ++edge)
-        for (int c = 0; c < x.padded; c += LANES)
-            store(at(x, g.source[edge] * g.n + g.target[edge], c), load(at(e, edge, c)));
+    if (op.in[0] < 0) return;
+    View e = g.value(op.in[0]);
+    for (long edge = 0; edge < g.m; ++edge) {
+        const long row = g.edge_row(op.out, edge);
+        if (row < 0) continue;
+        for (int c = 0; c < x.padded; c += LANES) store(at(x, row, c), op.number * load(at(e, edge, c)));
+    }
 }
 
 static void edge_pairs_back(Graph& g, const Op& op, const bool* wanted, const bool* accumulate) {
@@ -1054,15 +1135,40 @@ static void edge_pairs_back(Graph& g, const Op& op, const bool* wanted, const bo
         View d = g.gradient(op.in[1]);
         if (!accumulate[1]) zero(d);
         each(dx, [&](long row, int c) { put(d, 0, c, load(at(dx, row, c)), true); });
-        for (long edge = 0; edge < g.m; ++edge)
-            for (int c = 0; c < dx.padded; c += LANES)
-                put(d, 0, c, -load(at(dx, g.source[edge] * g.n + g.target[edge], c)), true);
+        for (long edge = 0; edge < g.m; ++edge) {
+            const long row = g.edge_row(op.out, edge);
+            if (row < 0) continue;
+            for (int c = 0; c < dx.padded; c += LANES) put(d, 0, c, -load(at(dx, row, c)), true);
+        }
     }
     if (!wanted[0]) return;
     View de = g.gradient(op.in[0]);
-    for (long edge = 0; edge < g.m; ++edge)
+    for (long edge = 0; edge < g.m; ++edge) {
+        const long row = g.edge_row(op.out, edge);
         for (int c = 0; c < dx.padded; c += LANES)
-            put(de, edge, c, load(at(dx, g.source[edge] * g.n + g.target[edge], c)), accumulate[0]);
+            put(de, edge, c, row < 0 ? filled(0) : op.number * load(at(dx, row, c)), accumulate[0]);
+    }
+}
+
+// x_ii = in[1] (one row for the graph) + z_ii, elsewhere z_ij
+static void points_of_pairs(Graph& g, const Op& op) {
+    View z = g.value(op.in[0]), d = g.value(op.in[1]), x = g.value(op.out);
+    each(x, [&](long row, int c) { store(at(x, row, c), load(at(z, row, c))); });
+    for (long i = 0; i < g.n; ++i)
+        for (int c = 0; c < x.padded; c += LANES) put(x, diagonal_row(g, op, i), c, load(at(d, 0, c)), true);
+}
+
+static void points_of_pairs_back(Graph& g, const Op& op, const bool* wanted, const bool* accumulate) {
+    View dx = g.gradient(op.out);
+    if (wanted[0]) {
+        View dz = g.gradient(op.in[0]);
+        each(dx, [&](long row, int c) { put(dz, row, c, load(at(dx, row, c)), accumulate[0]); });
+    }
+    if (!wanted[1]) return;
+    View d = g.gradient(op.in[1]);
+    if (!accumulate[1]) zero(d);
+    for (long i = 0; i < g.n; ++i)
+        for (int c = 0; c < dx.padded; c += LANES) put(d, 0, c, load(at(dx, diagonal_row(g, op, i), c)), true);
 }
 
 // Σ_i Σ_c a_ikc b_ilc for I rows k and J rows l; written, or added to what is there.
@@ -1206,6 +1312,7 @@ static void forward(Graph& g, const Op& op) {
         case TIMES_SQUARE: return times_square(g, op);
         case SCALE: return scale(g, op);
         case COPY: return copy(g, op);
+        case POINTS_OF_PAIRS: return points_of_pairs(g, op);
     }
 }
 
@@ -1243,6 +1350,7 @@ static void backward(Graph& g, const Op& op, int accumulate_bits, int wanted_bit
         case TIMES_SQUARE: return times_square_back(g, op, wanted, accumulate);
         case SCALE: return scale_back(g, op, accumulate[0]);
         case COPY: return copy_back(g, op, accumulate[0]);
+        case POINTS_OF_PAIRS: return points_of_pairs_back(g, op, wanted, accumulate);
     }
 }
 
@@ -1346,6 +1454,7 @@ static void rows_of(const Batch& batch, long graph, long* rows) {
     rows[EIGENVALUES] = r;
     rows[EDGES] = batch.edge_counts[graph];
     rows[SQUARES] = r * r;
+    rows[SYMMETRIC] = n * (n + 1) / 2;
 }
 
 static long floats(const int64_t* coefficients, const long* rows) {

@@ -29,6 +29,7 @@ class Space(IntEnum):
     EIGENVALUES = 4  # r
     EDGES = 5  # m, both directions
     SQUARES = 6  # r²
+    SYMMETRIC = 7  # n(n + 1)/2: pairs i ≤ j, where x_ij = x_ji
 
 
 class Code(IntEnum):
@@ -61,6 +62,7 @@ class Code(IntEnum):
     TIMES_SQUARE = 24
     SCALE = 25
     COPY = 26
+    POINTS_OF_PAIRS = 27
 
 
 # Which inputs' values the backward pass of an operation reads; its output's value where -1 is among them.
@@ -87,7 +89,7 @@ _READ_BACK: dict[Code, tuple[int, ...]] = {
 _CHEAP = {
     Code.INPUT, Code.SILU, Code.ADD, Code.MULTIPLY, Code.GATE, Code.NORM, Code.BOUND_VECTORS, Code.NORM_VECTORS,
     Code.BOUND_SCALARS, Code.PAIR_OUTER, Code.PAIR_ADD, Code.DIAGONAL, Code.EDGE_PAIRS, Code.POINTS, Code.SCALE,
-    Code.COPY, Code.TIMES_GRAPH, Code.PLUS_GRAPH,
+    Code.COPY, Code.TIMES_GRAPH, Code.PLUS_GRAPH, Code.POINTS_OF_PAIRS,
 }  # fmt: skip
 # Operations whose output has other columns than their first input, or reads columns in another order.
 _OTHER_COLUMNS = {Code.LINEAR, Code.INPUT, Code.SQUARE}
@@ -259,6 +261,15 @@ class Program:
         self.operations.append(Operation(Code.INPUT, [], output, flag=len(self.inputs)))
         self.inputs.append(source)
         return output
+
+    def ones(self) -> Symbol:
+        """A one for each graph: a linear map of it is a row that is the same for all graphs."""
+
+        def source(flat: Any) -> Tensor:
+            ones: Tensor = flat.eigenvalues.new_ones(len(flat.graphs.ranks), 1)
+            return ones
+
+        return self.input(Space.GRAPH, 1, source, differentiable=False)
 
     def output(self, symbol: Symbol) -> None:
         """Rows that go to a tensor."""
