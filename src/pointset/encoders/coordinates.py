@@ -276,7 +276,7 @@ class RootAndPolynomials(nn.Module):
 
 
 class RootAndWalks(RootAndPolynomials):
-    """f for the normalised adjacency matrix, |λ| ≤ 1: √Λ in half of the channels, polynomials of degree 6 in the others.
+    """f for the normalised adjacency matrix, |λ| ≤ 1: √Λ in half of the channels, polynomials of degree 6 in the rest.
 
     Inner products of the latter are probabilities of random walks of up to 12 steps between two nodes, times the root
     of the ratio of their degrees.
