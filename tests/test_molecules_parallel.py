@@ -111,9 +111,9 @@ def _dies(smiles: str) -> None:
     os._exit(1)
 
 
-@pytest.mark.slow
-def test_ctrl_c_ends_all(tmp_path: Any) -> None:
-    script = tmp_path / "script.py"
+def _long_work(folder: Path) -> subprocess.Popen[str]:
+    """A process of a group of its own that reads with workers for a long time."""
+    script = folder / "script.py"
     script.write_text(
         "from pointset.datasets.molecules import MoleculeReader, read_many\n"
         "if __name__ == '__main__':\n"
@@ -125,6 +125,22 @@ def test_ctrl_c_ends_all(tmp_path: Any) -> None:
     )
     assert process.stdout is not None and process.stdout.readline() == "start\n"
     time.sleep(5)
+    return process
+
+
+@pytest.mark.slow
+def test_killed_it_leaves_no_worker_behind(tmp_path: Path) -> None:
+    process = _long_work(tmp_path)
+    process.kill()
+    process.communicate(timeout=30)  # until the last process has closed its output
+    time.sleep(2)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all(tmp_path: Path) -> None:
+    process = _long_work(tmp_path)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=30)
     assert process.returncode != 0 and errors.count("KeyboardInterrupt") == 1

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
+from pointset.datasets.molecules.parallel import end_with_parent
 from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 
 # torch and libraries of linear algebra read these when they are loaded; two processes of two threads each fight over
@@ -68,14 +69,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 def _start_worker() -> None:
     """One thread of computation, as nothing that computes is loaded yet; and an end when the parent was killed."""
     os.environ.update(dict.fromkeys(_THREADS, "1"))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 class OwnProcess:

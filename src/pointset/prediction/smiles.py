@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.arrays import Integers
-from pointset.datasets.molecules.parallel import end_at_ctrl_c, main_left_alone, read_chunk
+from pointset.datasets.molecules.parallel import begin_worker, main_left_alone, read_chunk
 from pointset.datasets.molecules.parsing import Molecule, Unreadable
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.errors import MissingExtraError, PointsetError
@@ -327,6 +327,6 @@ class _Pool:
 
 
 def _begin_worker() -> None:
-    end_at_ctrl_c()
+    begin_worker()
     torch.set_num_threads(1)
     gc.freeze()  # modules stay: no collection need look at them again

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import current_process, get_context
+from multiprocessing import current_process, get_context, parent_process
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -83,7 +85,7 @@ def _in_order(function: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk],
         yield from map(function, chunks)
         return
     # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=end_at_ctrl_c)
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn"), initializer=begin_worker)
     try:
         with main_left_alone():
             results = pool.map(function, chunks)  # starts the processes
@@ -107,9 +109,20 @@ def main_left_alone() -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
-def end_at_ctrl_c() -> None:
-    """A terminal sends Ctrl-C to all processes: a worker ends at once and in silence, and the parent speaks."""
+def begin_worker() -> None:
+    """A terminal sends Ctrl-C to all processes: a worker ends at once and in silence, and the parent speaks. It also
+    ends when the parent was killed, which cannot tell it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Wait for the process that started this one to end, and end as well."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def table_of_smiles(smiles: Sequence[str], place: object, *, show: bool | None) -> GraphTable:
