@@ -49,6 +49,27 @@ def pst_layer(size: Size, last: bool) -> float:
     return every + scalars + (0 if last else vectors)
 
 
+def fast_layer(size: Size, last: bool) -> float:
+    """Of `pst-fast`, with h·k = d, for n(n + 1)/2 unordered pairs.
+
+    * W_q v: 2h²nr; the pairs' products ⟨q_i, q_j⟩: hn(n + 1)r; their two maps: 2h²n(n + 1);
+    * the scalars: A ŝ 2dhn, V ŝ and W_o 2·2d²n, Σ_j p_ij (V ŝ_j) 2dn², the MLP d + h → d → d 2(2d + h)dn;
+    * not in the last layer: W_v v 2h²nr, G ŝ 2dhn, Σ_j p_ij u_j 2hn²r.
+
+    Backward, the products need hn²·2r for their one side: twice the forward pass, as everywhere.
+    """
+    n, r, h, d = size
+    every = 2 * h**2 * n * r + h * n * (n + 1) * r + 2 * h**2 * n * (n + 1)
+    scalars = 2 * d * h * n + 4 * d**2 * n + 2 * d * n**2 + 2 * (2 * d + h) * d * n
+    vectors = 2 * h**2 * n * r + 2 * d * h * n + 2 * h * n**2 * r
+    return every + scalars + (0 if last else vectors)
+
+
+def polynomials(size: Size) -> float:
+    """Of the eigenvalues: two roots for half of the channels, seven polynomials for the rest; edges are not counted."""
+    return 2 * size.r * (2 * size.h / 2 + 7 * size.h / 2)
+
+
 def deep_set(size: Size) -> float:
     """Of the eigenvalues, MLP 1 → 2h → h and three layers of two MLPs of two: 2r(2h + 2h²) + 3·2·2·2h²r."""
     return 2 * size.r * (2 * size.h + 2 * size.h**2) + 24 * size.h**2 * size.r
@@ -63,8 +84,11 @@ class Counted(NamedTuple):
 
 
 # A preset that is not here has no share of the machine's speed in the figures.
-# FILL IN `pst-fast`: its layer as a function of Size(n, r, h, d), what comes before the layers, and its k = d / h.
-COUNTED = {"pst-released": Counted(released_layer), "pst": Counted(pst_layer)}
+COUNTED = {
+    "pst-released": Counted(released_layer),
+    "pst": Counted(pst_layer),
+    "pst-fast": Counted(fast_layer, polynomials, heads=2),
+}
 
 
 def operations(preset: str, sizes: Iterable[tuple[int, int]], dim: int, layers: int, out: int = 1) -> float:
