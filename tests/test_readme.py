@@ -16,6 +16,8 @@ import torch
 from torch_geometric.utils import from_networkx
 
 import pointset
+from pointset.encoders.native import native_rows
+from pointset.native.build import library
 
 RINGS = list(enumerate(["c1ccccc1", "C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "c1cnoc1"] * 3))
 REPOSITORY = Path(__file__).parents[1]
@@ -90,6 +92,14 @@ def run_guide(name: str) -> dict[str, Any]:
 
 def test_the_guide_to_encoders_runs() -> None:
     assert len(run_guide("encoders.md")["seen"].attention) == 4
+
+
+def test_the_guide_to_native_kernels_runs() -> None:
+    names = run_guide("native.md")
+    assert torch.allclose(names["native"], names["same"], rtol=1e-4, atol=1e-4)
+    if library() is not None:  # a layer written with functions that the kernels know
+        points = names["mine"].read(names["graphs"])
+        assert native_rows(names["mine"], points, "graph", None, recompute=False) is not None
 
 
 @pytest.fixture
