@@ -52,16 +52,16 @@ def pst_layer(size: Size, last: bool) -> float:
 def fast_layer(size: Size, last: bool) -> float:
     """Of `pst-fast`, with h·k = d, for n(n + 1)/2 unordered pairs.
 
-    * W_q v: 2h²nr; the pairs' products ⟨q_i, q_j⟩: hn(n + 1)r; their two maps: 2h²n(n + 1);
+    * W v: 2h²nr; the pairs' products ⟨q_i, q_j⟩: hn(n + 1)r; their two maps: 2h²n(n + 1);
     * the scalars: A ŝ 2dhn, V ŝ and W_o 2·2d²n, Σ_j p_ij (V ŝ_j) 2dn², the MLP d + h → d → d 2(2d + h)dn;
-    * not in the last layer: W_v v 2h²nr, G ŝ 2dhn, Σ_j p_ij u_j 2hn²r.
+    * not in the last layer: G ŝ 2dhn, Σ_j p_ij v_j 2hn²r.
 
     Backward, the products need hn²·2r for their one side: twice the forward pass, as everywhere.
     """
     n, r, h, d = size
     every = 2 * h**2 * n * r + h * n * (n + 1) * r + 2 * h**2 * n * (n + 1)
     scalars = 2 * d * h * n + 4 * d**2 * n + 2 * d * n**2 + 2 * (2 * d + h) * d * n
-    vectors = 2 * h**2 * n * r + 2 * d * h * n + 2 * h * n**2 * r
+    vectors = 2 * d * h * n + 2 * h * n**2 * r
     return every + scalars + (0 if last else vectors)
 
 

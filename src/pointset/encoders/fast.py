@@ -3,14 +3,14 @@
 State of B graphs with n points of rank r: scalars s (d, B, n), vectors v (h, B, n, r), pairs p (h, B, n, n) with
 p_ij = p_ji; d = h·k. With ŝ = LayerNorm(s) and v̂ the bounded v, a layer is
 
-* q, u = W_q v̂, W_v v̂: two maps on vectors; x_ij = ⟨q_i, q_j⟩ for each channel;
+* q = W v̂: one map on vectors; x_ij = ⟨q_i, q_j⟩ for each channel;
 * p_ij ← p_ij + W₂ silu(W₁ x_ij + A ŝ_i + A ŝ_j + b₁) + b₂: two maps on pairs, i ≤ j;
 * s_i ← s_i + W_o (n^-0.925 Σ_j p_ij ⊙ (V ŝ_j + c)) + b_o, where channel c of p weighs channels c, c + h, … of V ŝ;
 * s_i ← s_i + MLP(LayerNorm(s_i) ‖ x_ii);
-* v_i ← v_i + n^-0.925 Σ_j p_ij ⊙ u_j ⊙ (G ŝ_j + g), not in the last layer, whose vectors nothing reads.
+* v_i ← v_i + n^-0.925 Σ_j p_ij ⊙ v̂_j ⊙ (G ŝ_j + g), not in the last layer, whose vectors nothing reads.
 
-A vector costs 2h² multiplications and an unordered pair 2h², against 6h² and twice 3h² in ``pst``; a layer n²·r·h for
-sums over pairs. Parameters sit in the scalars, which cost n·d². Symmetric products lose nothing that W₁ cannot bring
+A vector costs h² multiplications and an unordered pair 2h², against 6h² and twice 3h² in ``pst``; sums over pairs cost
+n²·r·h. Parameters sit in the scalars, which cost n·d². Symmetric products lose nothing that W₁ cannot bring
 back: 4⟨a, b⟩ = ⟨a + b, a + b⟩ − ⟨a − b, a − b⟩. Equivariant to O(r) and to permutations of the points.
 """
 
@@ -96,7 +96,7 @@ class FastPSTLayer(nn.Module):
     def __init__(self, scalars: int, channels: int, *, last: bool = False):
         super().__init__()
         self.norm_s, self.norm_mixed, self.bound_v = ChannelNorm(), ChannelNorm(), VectorBound()
-        self.projections = ChannelLinear(channels, (1 if last else 2) * channels, bias=False)  # W_q, W_v
+        self.projection = ChannelLinear(channels, channels, bias=False)  # W
         self.pairs = PairUpdate(scalars, channels)
         self.values, self.out = ChannelLinear(scalars, scalars), ChannelLinear(scalars, scalars)  # V, W_o
         self.mixer = MLP([scalars + channels, scalars, scalars])
@@ -107,14 +107,13 @@ class FastPSTLayer(nn.Module):
         if state.p is None:
             raise SpecError("the layers of pst-fast need a state of pairs; expected PointState(s, v, p=…)")
         s, v = self.norm_s(state.s), self.bound_v(state.v)
-        query, *values_v = self.projections(v).chunk(1 if self.gate is None else 2)
-        products = symmetric_products(query)
+        products = symmetric_products(self.projection(v))
         p = self.pairs(state.p, products, s)
         mixed = state.s + self.out(repeated_sums(p, self.values(s), state))
         mixed = mixed + self.mixer(torch.cat([self.norm_mixed(mixed), diagonal_of(products)]))
         if self.gate is None:
             return state._replace(s=mixed, p=p)
-        return state._replace(s=mixed, v=self._moved(state, p, gated(values_v[0], self.gate(s))), p=p)
+        return state._replace(s=mixed, v=self._moved(state, p, gated(v, self.gate(s))), p=p)
 
     def _moved(self, state: PointState, p: Tensor, values: Tensor) -> Tensor:
         """v_i + n^-0.925 Σ_j p_ij ⊙ values_j; padded rows stay zero."""

@@ -17,6 +17,7 @@ from torch.autograd import Function
 from pointset.native.build import usable_threads
 from pointset.native.program import Code, Operation, Place, Plan, Planner, Program, Space, Symbol
 
+SHARED_NODES = 64  # a single graph from this size on is computed by all threads together
 _INT, _LONG, _FLOAT, _POINTER = ctypes.c_int32, ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
@@ -370,7 +371,8 @@ def run(executable: Executable, graphs: Graphs, batch: Any, *, recompute: bool =
         Space.PAIRS: int((n * n).sum()), Space.EIGENVALUES: int(r.sum()), Space.EDGES: len(graphs.sources),
         Space.SQUARES: int((r * r).sum()), Space.SYMMETRIC: int((n * (n + 1) // 2).sum()),
     }  # fmt: skip
-    threads = usable_threads(torch.get_num_threads()) if len(n) > 1 else 1
+    # One small graph is not worth waking the other threads; more than one or all would rebuild torch's pool of them.
+    threads = usable_threads(torch.get_num_threads()) if len(n) > 1 or int(n.max()) >= SHARED_NODES else 1
     work = Work(executable, graphs, counts, recompute, threads)
     results: tuple[Tensor, ...] = _Native.apply(work, *inputs, *parameters)  # type: ignore[no-untyped-call]
     return list(results)

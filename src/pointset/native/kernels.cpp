@@ -159,6 +159,21 @@ static inline Vec exponential(Vec x) {
 static inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
 // ---------------------------------------------------------------------------------------------------------------
+// Teams: threads take whole graphs, but a graph that is alone, or much larger than the others, is shared by all of them.
+
+static thread_local int team_size = 1;  // threads that share the graph at hand
+constexpr long TEAM_WORK = 20000;       // vector operations below which it is not worth calling the others
+
+static inline int team_of(long work) { return work < TEAM_WORK ? 1 : team_size; }
+
+template <typename Function>
+static void in_team(int team, Function function) {  // function(self) for every member; each writes what no other does
+    if (team == 1) return function(0);
+#pragma omp parallel for num_threads(team) schedule(static, 1)
+    for (int self = 0; self < team; ++self) function(self);
+}
+
+// ---------------------------------------------------------------------------------------------------------------
 // Matrix products. C (rows × N) = A (rows × K) · B, B packed in panels of at most PANEL vectors: panel, k, vector.
 
 #if defined(__AVX512F__)
@@ -271,8 +286,8 @@ static void outer_panel(long rows, const float* a, long lda, Columns k_of, const
     }
 }
 
-static void product(long rows, const float* a, long lda, Columns k_of, const float* b, int n, float* c, long ldc,
-                    const float* bias, bool accumulate) {
+static void product_part(long rows, const float* a, long lda, Columns k_of, const float* b, int n, float* c, long ldc,
+                         const float* bias, bool accumulate) {
     int depth = 0;
     for (int segment = 0; segment < k_of.count; ++segment) depth += k_of.segments[segment].width;
     for (int left = n / LANES, v = 0; left > 0;) {
@@ -293,8 +308,18 @@ static void product(long rows, const float* a, long lda, Columns k_of, const flo
     }
 }
 
-static void outer_product(long rows, const float* a, long lda, Columns k_of, const float* g, long ldg, int n, float* c,
-                          long ldc) {
+static void product(long rows, const float* a, long lda, Columns k_of, const float* b, int n, float* c, long ldc,
+                    const float* bias, bool accumulate) {
+    const int team = team_of(rows * n);
+    const long share = ((rows + team - 1) / team + 23) / 24 * 24;
+    in_team(team, [&](int self) {
+        const long first = self * share, count = rows - first < share ? rows - first : share;
+        if (count > 0) product_part(count, a + first * lda, lda, k_of, b, n, c + first * ldc, ldc, bias, accumulate);
+    });
+}
+
+static void outer_part(long rows, const float* a, long lda, Columns k_of, const float* g, long ldg, int n, float* c,
+                       long ldc) {
     for (long first = 0; first < rows; first += OUTER_ROWS) {
         const long count = rows - first < OUTER_ROWS ? rows - first : OUTER_ROWS;
         const float *at = a + first * lda, *gt = g + first * ldg;
@@ -312,6 +337,15 @@ static void outer_product(long rows, const float* a, long lda, Columns k_of, con
             left -= width;
         }
     }
+}
+
+static void outer_product(long rows, const float* a, long lda, Columns k_of, const float* g, long ldg, int n, float* c,
+                          long ldc) {
+    const int vectors = n / LANES, team = team_of(rows * n), share = (vectors + team - 1) / team * LANES;
+    in_team(team, [&](int self) {
+        const int first = self * share, count = n - first < share ? n - first : share;
+        if (count > 0) outer_part(rows, a, lda, k_of, g + first, ldg, count, c + first, ldc);
+    });
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -360,8 +394,8 @@ static void channel_rest(int i, int j, Arguments... arguments) {
 struct Strided { const float* p; long outer, inner; };
 
 // y_ij = base_ij + alpha Σ_k left(i, k) ⊙ right(j, k) for all i < rows, j < columns, one vector of channels.
-static void channel_products(Strided left, Strided right, long rows, long columns, long depth, float* y, long y_i,
-                             long y_j, const float* base, float alpha) {
+static void channel_tile(Strided left, Strided right, long rows, long columns, long depth, float* y, long y_i, long y_j,
+                         const float* base, float alpha) {
     for (long i = 0; i < rows; i += BLOCK) {
         const int height = rows - i < BLOCK ? rows - i : BLOCK;
         for (long j = 0; j < columns; j += BLOCK) {
@@ -376,6 +410,34 @@ static void channel_products(Strided left, Strided right, long rows, long column
                                            y + at, y_i, y_j, base ? base + at : nullptr, alpha);
         }
     }
+}
+
+constexpr long TILE_VECTORS = 8192;  // of the right side: half a megabyte, which stays in the second cache
+constexpr long TILE_DEPTH = 64;
+
+// The same in tiles, for graphs that do not fit into the cache; in a team each thread takes some of the rows.
+static void channel_products(Strided left, Strided right, long rows, long columns, long depth, float* y, long y_i,
+                             long y_j, const float* base, float alpha) {
+    long deep = depth, wide = columns;
+    if (columns * depth > TILE_VECTORS) {
+        deep = depth < TILE_DEPTH ? depth : TILE_DEPTH;
+        wide = (TILE_VECTORS / deep + BLOCK - 1) / BLOCK * BLOCK;
+    }
+    const int team = team_of(rows * columns * depth);
+    const long share = ((rows + team - 1) / team + BLOCK - 1) / BLOCK * BLOCK;
+    in_team(team, [&](int self) {
+        const long first = self * share, count = rows - first < share ? rows - first : share;
+        if (count <= 0) return;
+        for (long j = 0; j < columns; j += wide)
+            for (long k = 0; k == 0 || k < depth; k += deep > 0 ? deep : 1) {  // once also for rank 0: sums of nothing
+                const long at = first * y_i + j * y_j;
+                const float* before = k ? y + at : base ? base + at : nullptr;
+                channel_tile({left.p + first * left.outer + k * left.inner, left.outer, left.inner},
+                             {right.p + j * right.outer + k * right.inner, right.outer, right.inner}, count,
+                             columns - j < wide ? columns - j : wide, depth - k < deep ? depth - k : deep, y + at, y_i,
+                             y_j, before, alpha);
+            }
+    });
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -444,9 +506,31 @@ struct Graph {
 };
 
 template <typename Function>
-static inline void each(const View& x, Function function) {  // function(row, column) for every vector
+static inline void in_order(const View& x, Function function) {  // function(row, column) for every vector
     for (long row = 0; row < x.rows; ++row)
         for (int column = 0; column < x.padded; column += LANES) function(row, column);
+}
+
+template <typename Function>
+static inline void each(const View& x, Function function) {  // the same in any order: each writes a row of its own
+    const int team = team_of(x.rows * x.padded);
+    if (team == 1) return in_order(x, function);
+    const long share = (x.rows + team - 1) / team;
+    in_team(team, [&](int self) {
+        const long end = (self + 1) * share < x.rows ? (self + 1) * share : x.rows;
+        for (long row = self * share; row < end; ++row)
+            for (int column = 0; column < x.padded; column += LANES) function(row, column);
+    });
+}
+
+template <typename Function>
+static inline void each_point(long points, long work, Function function) {  // function(i): each writes rows of its own
+    const int team = team_of(work);
+    const long share = (points + team - 1) / team;
+    in_team(team, [&](int self) {
+        const long end = (self + 1) * share < points ? (self + 1) * share : points;
+        for (long i = self * share; i < end; ++i) function(i);
+    });
 }
 
 static inline float* at(const View& x, long row, int column) { return x.p + row * x.ld + column; }
@@ -463,12 +547,12 @@ static void zero(const View& x) {
 // Symmetric pairs, one vector of channels, as a full matrix; its diagonal times a factor.
 static float* unfold(const Graph& g, const View& x, int c, float diagonal) {
     float* full = unfolded(g.n * g.n * LANES);
-    for (long i = 0; i < g.n; ++i)
-        for (long j = i; j < g.n; ++j) {
-            const Vec value = load(at(x, g.pair(i, j), c));
+    each_point(g.n, g.n * g.n * LANES, [&](long i) {
+        for (long j = 0; j < g.n; ++j) {
+            const Vec value = load(at(x, j < i ? g.pair(j, i) : g.pair(i, j), c));
             store(full + (i * g.n + j) * LANES, i == j ? diagonal * value : value);
-            store(full + (j * g.n + i) * LANES, i == j ? diagonal * value : value);
         }
+    });
     return full;
 }
 
@@ -592,17 +676,18 @@ static void multiply_back(Graph& g, const Op& op, const bool* wanted, const bool
 // y_ik = v_ik ⊙ (number + gate_i)
 static void gate(Graph& g, const Op& op) {
     View v = g.value(op.in[0]), z = g.value(op.in[1]), y = g.value(op.out);
-    for (long i = 0; i < g.n; ++i)
+    each_point(g.n, y.rows * y.padded, [&](long i) {
         for (int c = 0; c < y.padded; c += LANES) {
             const Vec factor = op.number + load(at(z, i, c));
             for (long k = i * g.r; k < (i + 1) * g.r; ++k) store(at(y, k, c), load(at(v, k, c)) * factor);
         }
+    });
 }
 
 static void gate_back(Graph& g, const Op& op, const bool* wanted, const bool* accumulate) {
     View v = g.value(op.in[0]), z = g.value(op.in[1]), dy = g.gradient(op.out);
     View dv = wanted[0] ? g.gradient(op.in[0]) : dy, dz = wanted[1] ? g.gradient(op.in[1]) : z;
-    for (long i = 0; i < g.n; ++i)
+    each_point(g.n, dy.rows * dy.padded, [&](long i) {
         for (int c = 0; c < dy.padded; c += LANES) {
             const Vec factor = op.number + load(at(z, i, c));
             Vec sum = filled(0);
@@ -613,6 +698,7 @@ static void gate_back(Graph& g, const Op& op, const bool* wanted, const bool* ac
             }
             if (wanted[1]) put(dz, i, c, sum, accumulate[1]);
         }
+    });
 }
 
 constexpr float NORM_EPSILON = 1e-5f;
@@ -677,7 +763,7 @@ static void norm_back(Graph& g, const Op& op, bool wanted, bool accumulate) {
 // y = x / √(1 + ℓ²/reach²), ℓ² the mean over the channels of the squares of a point: of its r rows, or of its one
 static void bound(Graph& g, const Op& op, long rows_of_point) {
     View x = g.value(op.in[0]), y = g.value(op.out);
-    for (long i = 0; i < g.n; ++i) {
+    each_point(g.n, y.rows * y.padded, [&](long i) {
         Vec sum = filled(0);
         const long first = i * rows_of_point, end = first + rows_of_point;
         for (long row = first; row < end; ++row)
@@ -685,13 +771,13 @@ static void bound(Graph& g, const Op& op, long rows_of_point) {
         const float factor = 1.0f / sqrtf(1.0f + total(sum) / x.width / (op.number * op.number));
         for (long row = first; row < end; ++row)
             for (int c = 0; c < x.padded; c += LANES) store(at(y, row, c), factor * load(at(x, row, c)));
-    }
+    });
 }
 
 static void bound_back(Graph& g, const Op& op, long rows_of_point, bool accumulate) {
     View x = g.value(op.in[0]), dy = g.gradient(op.out), dx = g.gradient(op.in[0]);
     const float reach = op.number * op.number;
-    for (long i = 0; i < g.n; ++i) {
+    each_point(g.n, dy.rows * dy.padded, [&](long i) {
         Vec sum = filled(0), along = filled(0);
         const long first = i * rows_of_point, end = first + rows_of_point;
         for (long row = first; row < end; ++row)
@@ -705,7 +791,7 @@ static void bound_back(Graph& g, const Op& op, long rows_of_point, bool accumula
         for (long row = first; row < end; ++row)
             for (int c = 0; c < x.padded; c += LANES)
                 put(dx, row, c, factor * load(at(dy, row, c)) + back * load(at(x, row, c)), accumulate);
-    }
+    });
 }
 
 static inline float channel_mean(const View& x, long row) {
@@ -774,8 +860,9 @@ static void pair_products(Graph& g, const Op& op) {
             continue;
         }
         float* full = unfolded(g.n * g.n * LANES);
-        for (long i = 0; i < g.n; i += BLOCK) {  // only what is right of the diagonal
-            const long rows = g.n - i < BLOCK ? g.n - i : BLOCK;
+        const long height = team_size > 1 ? 16 * BLOCK : BLOCK;
+        for (long i = 0; i < g.n; i += height) {  // only what is right of the diagonal
+            const long rows = g.n - i < height ? g.n - i : height;
             channel_products({at(q, i * g.r, c), g.r * q.ld, q.ld}, {at(q, i * g.r, c), g.r * q.ld, q.ld}, rows,
                              g.n - i, g.r, full + (i * g.n + i) * LANES, g.n * LANES, LANES, nullptr, 1.0f);
             for (long row = i; row < i + rows; ++row)
@@ -982,7 +1069,7 @@ static void pool(Graph& g, const Op& op) {
         }
         return;
     }
-    each(x, [&](long row, int c) { put(y, row % y.rows, c, load(at(x, row, c)), true); });
+    in_order(x, [&](long row, int c) { put(y, row % y.rows, c, load(at(x, row, c)), true); });
     const float factor = (float)y.rows / x.rows;
     if (op.flag == 1) each(y, [&](long row, int c) { store(at(y, row, c), factor * load(at(y, row, c))); });
 }
@@ -1021,7 +1108,7 @@ static void times_graph_back(Graph& g, const Op& op, const bool* wanted, const b
     if (wanted[1]) {
         View dz = g.gradient(op.in[1]);
         if (!accumulate[1]) zero(dz);
-        each(dy, [&](long row, int c) {
+        in_order(dy, [&](long row, int c) {
             put(dz, other_row(op, row, g.r), c, load(at(dy, row, c)) * load(at(x, row, c)), true);
         });
     }
@@ -1050,7 +1137,7 @@ static void plus_graph_back(Graph& g, const Op& op, const bool* wanted, const bo
     if (wanted[1]) {
         View dz = g.gradient(op.in[1]);
         if (!accumulate[1]) zero(dz);
-        each(dy, [&](long row, int c) { put(dz, other_row(op, row, g.r), c, load(at(dy, row, c)), true); });
+        in_order(dy, [&](long row, int c) { put(dz, other_row(op, row, g.r), c, load(at(dy, row, c)), true); });
     }
 }
 
@@ -1134,7 +1221,7 @@ static void edge_pairs_back(Graph& g, const Op& op, const bool* wanted, const bo
     if (wanted[1]) {
         View d = g.gradient(op.in[1]);
         if (!accumulate[1]) zero(d);
-        each(dx, [&](long row, int c) { put(d, 0, c, load(at(dx, row, c)), true); });
+        in_order(dx, [&](long row, int c) { put(d, 0, c, load(at(dx, row, c)), true); });
         for (long edge = 0; edge < g.m; ++edge) {
             const long row = g.edge_row(op.out, edge);
             if (row < 0) continue;
@@ -1466,39 +1553,52 @@ static long floats(const int64_t* coefficients, const long* rows) {
 struct Layout {          // of the graphs of a batch
     long* first;         // (graphs, SPACES) rows before each graph
     long* kept;          // (graphs,) where its own memory begins
-    int* thread;         // (graphs,) who computes it
+    int* thread;         // (graphs,) who computes it; TEAM: all together
     long scratch;        // floats of a thread
     long kept_total;
 };
 
-// The graph with most work goes to the thread with least so far: the same for the same batch, so sums of gradients are.
+constexpr int TEAM = -1;
+constexpr double TEAM_COST = 20000;  // of a graph of about 64 nodes
+
+static double cost_of(const Batch& batch, int graph) {
+    const double n = batch.nodes[graph], r = batch.ranks[graph];
+    return n * n + n * r + n * n * r / 16 + 8;
+}
+
+// The graph with most work goes to the thread with least so far: the same for the same batch, so sums of gradients are. A
+// graph with more work than a thread's share of what is left is for the team.
 static void assign(const Batch& batch, Layout& layout) {
-    double* work = (double*)calloc(batch.threads, sizeof(double));
+    double *work = (double*)calloc(batch.threads, sizeof(double)), left = 0;
     int* order = (int*)malloc(batch.graphs * sizeof(int));
-    double* cost = (double*)malloc(batch.graphs * sizeof(double));
     for (int graph = 0; graph < batch.graphs; ++graph) {
-        const double n = batch.nodes[graph], r = batch.ranks[graph];
-        cost[graph] = n * n + n * r + n * n * r / 16 + 8;
+        left += cost_of(batch, graph);
         order[graph] = graph;
     }
     for (int gap = batch.graphs / 2; gap > 0; gap /= 2)  // Shell's sort, largest first; equal ones by position
         for (int i = gap; i < batch.graphs; ++i)
             for (int j = i; j >= gap; j -= gap) {
-                const int a = order[j - gap], b = order[j];
-                if (cost[a] > cost[b] || (cost[a] == cost[b] && a < b)) break;
-                order[j - gap] = b;
-                order[j] = a;
+                const double a = cost_of(batch, order[j - gap]), b = cost_of(batch, order[j]);
+                if (a > b || (a == b && order[j - gap] < order[j])) break;
+                const int other = order[j - gap];
+                order[j - gap] = order[j];
+                order[j] = other;
             }
     for (int at = 0; at < batch.graphs; ++at) {
+        const double cost = cost_of(batch, order[at]);
+        if (batch.threads > 1 && cost > left / batch.threads && cost > TEAM_COST) {
+            layout.thread[order[at]] = TEAM;
+            left -= cost;
+            continue;
+        }
         int least = 0;
         for (int thread = 1; thread < batch.threads; ++thread)
             if (work[thread] < work[least]) least = thread;
         layout.thread[order[at]] = least;
-        work[least] += cost[order[at]];
+        work[least] += cost;
     }
     free(work);
     free(order);
-    free(cost);
 }
 
 static void lay_out(const Plan& plan, const Batch& batch, Layout& layout) {
@@ -1589,7 +1689,18 @@ void pointset_run(const Program* program, const Plan* plan, const Batch* batch) 
         for (int part = self; part < threads; part += team)
             for (int graph = 0; graph < batch->graphs; ++graph)
                 if (layout.thread[graph] == part) compute(*program, *plan, *batch, layout, graph, part);
-#pragma omp barrier
+    }
+    team_size = threads;
+    for (int graph = 0; graph < batch->graphs; ++graph)
+        if (layout.thread[graph] == TEAM) compute(*program, *plan, *batch, layout, graph, 0);
+    team_size = 1;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+#ifdef _OPENMP
+        const int team = omp_get_num_threads(), self = omp_get_thread_num();
+#else
+        const int team = 1, self = 0;
+#endif
         if (batch->backward) {
             const long share = (program->gradient_floats + team - 1) / team;
             const long end = (self + 1) * share < program->gradient_floats ? (self + 1) * share : program->gradient_floats;
