@@ -20,6 +20,7 @@ from pointset.encoders.layers import PointState
 from pointset.encoders.native import native_rows, path_of
 from pointset.encoders.pst import PSTLayer
 from pointset.native.build import library
+from pointset.native.execute import Executable
 from pointset.registry import preset_names
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no native kernels here: no C++ compiler")
@@ -200,7 +201,7 @@ class TestTorchPath:
         model = model_of("pst")
         model.encoder.layers = nn.ModuleList([Squashed(12), *model.encoder.layers[1:]])  # type: ignore[index]
         batch = batch_of(model)
-        assert not runs_native(model, batch)
+        assert not runs_native(model, batch) and path_of(model).endswith("torch.tanh)")
         assert torch.isfinite(model(batch)).all()
 
     def test_an_inherited_layer_that_the_kernels_know(self) -> None:
@@ -256,3 +257,23 @@ def test_functional_call_uses_the_parameters_it_is_given() -> None:
     zeros = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
     assert float(torch.func.functional_call(model, zeros, (batch,)).detach().abs().max()) == 0
     assert float(model(batch).detach().abs().max()) > 0
+
+
+def test_nothing_is_kept_where_no_gradient_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forward pass under no_grad needs memory for one graph at a time, not for all of them."""
+    plans: list[Any] = []
+    right = Executable.run
+
+    def run(self: Executable, plan: Any, call: Any) -> Any:
+        plans.append((self, plan))
+        return right(self, plan, call)
+
+    monkeypatch.setattr(Executable, "run", run)
+    model = model_of("pst")
+    batch = batch_of(model)
+    with torch.no_grad():
+        model(batch)
+    with torch.inference_mode():
+        model(batch)
+    model(batch)
+    assert [plan is executable.prediction for executable, plan in plans] == [True, True, False]

@@ -424,18 +424,20 @@ def _count(module: nn.Module | None) -> int:
 def _summary(model: PointModel) -> str:
     """The parts, what goes in and out, and how many parameters each has; B graphs with n nodes and rank r."""
     d = "d" if model.settings is None else str(model.settings.dim)
+    repeats = getattr(model.encoder, "REPEATS", 1)
+    h = ("d" if repeats == 1 else "h") if model.settings is None else str(model.settings.dim // repeats)
     function, pairs = (getattr(model.coordinates, name, None) for name in ("function", "pairs"))
     rest = _count(model.coordinates) - _count(function) - _count(pairs)
     parts = [
         ("scalars", model.scalars, f"x → s ({d}, B, n)", _count(model.scalars)),
-        ("coordinates.function", function, f"Λ (B, r) → f(Λ) ({d}, B, r)", _count(function)),
-        ("coordinates.pairs", pairs, f"edges, distances → e ({d}, B, n, n)", _count(pairs)),
-        ("coordinates", model.coordinates, f"U, f(Λ), e → v ({d}, B, n, r)", rest),
+        ("coordinates.function", function, f"Λ (B, r) → f(Λ) ({h}, B, r)", _count(function)),
+        ("coordinates.pairs", pairs, f"edges, distances → e ({h}, B, n, n)", _count(pairs)),
+        ("coordinates", model.coordinates, f"U, f(Λ), e → v ({h}, B, n, r)", rest),
     ]
     rows = [_Row(name, type(part).__name__, shapes, count) for name, part, shapes, count in parts if part is not None]
     if model.pairs is not None:
-        rows.append(_Row("pairs", type(model.pairs).__name__, "edges → p (h, B, n, n)", _count(model.pairs)))
-    rows += _encoder_rows(model.encoder, f"s, v → s ({d}, B, n), v ({d}, B, n, r)")
+        rows.append(_Row("pairs", type(model.pairs).__name__, f"edges → p ({h}, B, n, n)", _count(model.pairs)))
+    rows += _encoder_rows(model.encoder, f"s, v → s ({d}, B, n), v ({h}, B, n, r)")
     end = model.readout
     outputs = getattr(getattr(end, "linear", None), "out_features", "out")  # a readout of one's own may have no linear
     result = f"(nodes, {outputs})" if end.level == "node" else f"{end.pooling} → (graphs, {outputs})"

@@ -110,8 +110,8 @@ def path_of(model: Any) -> str:
     parameter = next(model.parameters())
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
         return f"torch (the kernels compute in float32 on a CPU; the model is {parameter.dtype} on {parameter.device})"
-    reason = _not_recordable(model)
-    return status.text if reason is None else f"torch ({reason})"
+    program = _program(model, model.readout.level)
+    return status.text if isinstance(program, Program) else f"torch ({program})"
 
 
 def _outside(model: Any, points: PointBatch) -> str | None:
@@ -147,10 +147,19 @@ def _program_of(model: nn.Module, level: Level) -> _Recorded:
 
 
 def _record(model: Any, level: Level, parts: tuple[int, ...]) -> _Recorded:
-    reason = _not_recordable(model)
-    kernels = None if reason else build.library()
+    program = _program(model, level)
+    if not isinstance(program, Program):
+        return _Recorded(parts, None, program)
+    kernels = build.library()
     if kernels is None:
-        return _Recorded(parts, None, reason or build.status().text)
+        return _Recorded(parts, None, build.status().text)
+    return _Recorded(parts, Executable(program, kernels), "")
+
+
+def _program(model: Any, level: Level) -> Program | str:
+    """What a model does to one graph, or why the kernels cannot do it."""
+    if (reason := _not_recordable(model)) is not None:
+        return reason
     try:
         program = Program()
         s, v = (_tensor(part.record(program)) for part in (model.scalars, model.coordinates))
@@ -162,8 +171,8 @@ def _record(model: Any, level: Level, parts: tuple[int, ...]) -> _Recorded:
         program.output(end)
     except (NotRecorded, AttributeError, TypeError, ValueError, RuntimeError, IndexError) as problem:
         # A layer of a user's own may do with a symbol whatever it does with tensors: torch then computes it.
-        return _Recorded(parts, None, f"the kernels do not know a part of the model: {problem}")
-    return _Recorded(parts, Executable(program, kernels), "")
+        return f"the kernels do not know a part of the model: {problem}"
+    return program
 
 
 def _tensor(symbol: Symbol) -> Tensor:

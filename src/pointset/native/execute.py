@@ -278,17 +278,15 @@ class _Native(Function):
 
     @staticmethod
     def forward(ctx: Any, work: Work, *tensors: Tensor) -> tuple[Tensor, ...]:
-        training = any(ctx.needs_input_grad)
         ready = [tensor.detach().contiguous() for tensor in tensors]
         outputs = work.empty_outputs(ready)
         call = work.call(ready, outputs=outputs)
-        plan = work.executable.forward if training and not work.recompute else work.executable.prediction
+        keeps = work.training and not work.recompute
+        plan = work.executable.forward if keeps else work.executable.prediction
         kept = work.executable.run(plan, call)
-        if training:
+        if work.training:
             ctx.save_for_backward(*tensors)
             ctx.work, ctx.kept = work, kept
-        elif kept is not None:
-            _MEMORY.give_back(kept)
         return tuple(outputs)
 
     @staticmethod
@@ -320,6 +318,7 @@ class Work(NamedTuple):
     executable: Executable
     graphs: Graphs
     rows: dict[Space, int]  # of all graphs
+    training: bool  # not by ctx.needs_input_grad, which is the same under no_grad
     recompute: bool
     threads: int
 
@@ -373,6 +372,7 @@ def run(executable: Executable, graphs: Graphs, batch: Any, *, recompute: bool =
     }  # fmt: skip
     # One small graph is not worth waking the other threads; more than one or all would rebuild torch's pool of them.
     threads = usable_threads(torch.get_num_threads()) if len(n) > 1 or int(n.max()) >= SHARED_NODES else 1
-    work = Work(executable, graphs, counts, recompute, threads)
+    training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*inputs, *parameters))
+    work = Work(executable, graphs, counts, training, recompute, threads)
     results: tuple[Tensor, ...] = _Native.apply(work, *inputs, *parameters)  # type: ignore[no-untyped-call]
     return list(results)
