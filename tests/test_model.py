@@ -27,10 +27,11 @@ def test_readings_have_the_right_shapes_and_leave_no_trace(preset: str) -> None:
     model.train()
     seen = model.inspect(graph)
     points = pointset.to_points(graph, matrix=model.matrix)
-    assert seen.coordinates.shape == (10, points.rank, 8)
-    assert seen.functions.shape == (points.rank, 8)
+    channels = 8 // getattr(type(model.encoder), "REPEATS", 1)  # of vectors and pairs
+    assert seen.coordinates.shape == (10, points.rank, channels)
+    assert seen.functions.shape == (points.rank, channels)
     maps = {PSDS: 0, OneLayerPST: 1}.get(type(model.encoder), 3)
-    assert [tuple(weights.shape) for weights in seen.attention] == [(8, 10, 10)] * maps
+    assert [tuple(weights.shape) for weights in seen.attention] == [(channels, 10, 10)] * maps
     torch.testing.assert_close(seen.output, expected)
     assert model.training
     assert not any(module._forward_hooks for module in model.modules())
