@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -11,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pointset.native.build import library
+from pointset.native.build import SOURCE, library
 from pointset.native.execute import Executable, Graphs, run
 from pointset.native.program import Code, Program, Space, Symbol
 
@@ -265,13 +270,17 @@ def expected_rows(case: Case, graphs: Graphs, inputs: list[Tensor]) -> Tensor:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", CASES)
 def test_an_operation_equals_torch(name: str, width: int, recompute: bool) -> None:
+    kernels = library()
+    assert kernels is not None
+    check_operation(kernels, name, width, recompute)
+
+
+def check_operation(kernels: ctypes.CDLL, name: str, width: int, recompute: bool) -> None:
     case, graphs = CASES[name], make_graphs()
     program = Program()
     inputs = make_inputs(graphs, case.spaces, width)
     symbols = [program.input(space, width, itemgetter(at), differentiable=True) for at, space in enumerate(case.spaces)]
     program.output(case.record(*symbols))
-    kernels = library()
-    assert kernels is not None
     result, gradients = outputs_and_gradients(Executable(program, kernels), graphs, inputs, [], recompute)
     expected = expected_rows(case, graphs, inputs)
     weights = torch.linspace(-1, 1, expected.numel()).view_as(expected).double()
@@ -309,3 +318,26 @@ def test_a_linear_map_in_parts_and_stacked_equals_torch(widths: tuple[int, int])
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
     for got, want in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-3 * float(want.abs().max()))
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The kernels for the oldest processors of this kind: vectors of 4 numbers, no fused multiplication and addition."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if platform.machine() not in ("x86_64", "AMD64") or compiler is None:
+        pytest.skip("needs g++ on x86-64")
+    path = tmp_path_factory.mktemp("kernels") / "narrow.so"
+    flags = ["-O1", "-march=x86-64", "-std=c++17", "-fPIC", "-shared"]
+    subprocess.run([compiler, *flags, str(SOURCE), "-o", str(path)], check=True)
+    return ctypes.CDLL(str(path))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operation_on_another_processor(name: str, narrow: ctypes.CDLL) -> None:
+    check_operation(narrow, name, 6, recompute=False)
+
+
+def test_the_longest_vectors_in_use_are_those_of_the_processor(narrow: ctypes.CDLL) -> None:
+    kernels = library()
+    assert kernels is not None
+    assert narrow.pointset_lanes() == 4 <= kernels.pointset_lanes()
