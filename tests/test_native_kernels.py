@@ -322,7 +322,7 @@ def test_a_linear_map_in_parts_and_stacked_equals_torch(widths: tuple[int, int])
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The kernels for the oldest processors of this kind: vectors of 4 numbers, no fused multiplication and addition."""
+    """The kernels for the oldest processors of this kind: vectors of 4 numbers, no fused multiply-add."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if platform.machine() not in ("x86_64", "AMD64") or compiler is None:
         pytest.skip("needs g++ on x86-64")
