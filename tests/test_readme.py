@@ -68,7 +68,7 @@ def test_the_model_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
         data.x = torch.arange(size) % 28
         data.edge_attr = torch.ones(data.num_edges, dtype=torch.long)
         graphs.append(data)
-    names: dict[str, object] = {"pointset": pointset, "points": pointset.to_points_many(graphs)}
+    names: dict[str, object] = {"pointset": pointset, "graphs": graphs}
     exec(blocks("python")[2], names)
     assert names["predictions"].shape == (3, 1)  # type: ignore[attr-defined]
     assert "total" in capsys.readouterr().out
