@@ -277,3 +277,17 @@ def test_nothing_is_kept_where_no_gradient_is_wanted(monkeypatch: pytest.MonkeyP
         model(batch)
     model(batch)
     assert [plan is executable.prediction for executable, plan in plans] == [True, True, False]
+
+
+def test_many_passes_at_once_and_their_memory() -> None:
+    """More blocks of memory than are kept for later, given back in any order."""
+    model = model_of("pst")
+    batches = [batch_of(model, sizes=(size, size + 3)) for size in (4, 9, 6, 12, 5, 8)]
+    expected = [value_and_gradients(model, batch)[1] for batch in batches]
+    losses = []
+    for batch in batches:
+        output = model(batch)
+        losses.append((output * torch.linspace(-1, 1, output.numel()).view_as(output)).sum())
+    for at in (3, 0, 5, 1, 4, 2):
+        found = torch.autograd.grad(losses[at], list(model.parameters()), allow_unused=True)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected[at], strict=True) if a is not None)

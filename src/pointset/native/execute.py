@@ -108,12 +108,9 @@ class _Memory:
         with self._lock:
             fitting = [block for block in self._free if floats <= len(block)]
             if fitting:
-                best = min(fitting, key=len)
-                self._free = [block for block in self._free if block is not best]
-                return best
+                return self._without(min(fitting, key=len))
             if self._free:  # too small, all of them: the largest makes room
-                largest = max(self._free, key=len)
-                self._free = [block for block in self._free if block is not largest]
+                self._without(max(self._free, key=len))
         return self._fresh(floats + floats // 8)
 
     def give_back(self, block: NDArray[np.float32]) -> None:
@@ -121,7 +118,11 @@ class _Memory:
         with self._lock:
             self._free.append(block)
             if len(self._free) > self.KEPT_BLOCKS:
-                self._free.remove(min(self._free, key=len))
+                self._without(min(self._free, key=len))
+
+    def _without(self, chosen: NDArray[np.float32]) -> NDArray[np.float32]:
+        self._free = [block for block in self._free if block is not chosen]  # remove() would compare their numbers
+        return chosen
 
     @staticmethod
     def _fresh(floats: int) -> NDArray[np.float32]:
