@@ -78,7 +78,6 @@ def test_the_report_shows_the_same_numbers(run: Path) -> None:
 
 def test_resuming_finds_it_finished(run: Path) -> None:
     before = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
-    recipe = ("molecules", "dataset.file=molecules.csv", "model.dim=8", "model.layers=2", "trainer.epochs=3")
-    said, _ = invoke("train", *recipe, "--run-dir", run, "--resume", "--device", "cpu")
+    said, _ = invoke("train", "--run-dir", run, "--resume", "--device", "cpu")  # the recipe's own defaults have changed
     assert "MAE 3.3198" in said
     assert {path: path.read_bytes() for path in run.rglob("*.safetensors")} == before

@@ -400,7 +400,7 @@ class TestBadSettings:
         assert devices == ["meta", "cpu"]  # one without weights, to count them before there is memory for them
 
     def test_memory_is_forecast(self, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pointset.machine._NEVER_A_PROBLEM", 0)
+        monkeypatch.setattr("pointset.machine.NEVER_A_PROBLEM", 0)
         monkeypatch.setattr("pointset.machine._available_bytes", lambda: 1000)
         with pytest.raises(MemoryForecastError, match=r"trainer\.batch_size"):
             run(recipe, tmp_path / "run")

@@ -69,7 +69,8 @@ def repeated_sums(p: Tensor, values: Tensor, state: PointState) -> Tensor:
         nothing: Tensor = recorded_sums(p, values, None, size_scale)
         return nothing
     channels, graphs, nodes = p.shape[:3]
-    own = masked(values, state.padding).view(-1, channels, graphs, nodes).permute(1, 2, 3, 0)  # (h, B, n, k)
+    repeats = values.shape[0] // channels  # no -1: without nodes it cannot be inferred
+    own = masked(values, state.padding).view(repeats, channels, graphs, nodes).permute(1, 2, 3, 0)  # (h, B, n, k)
     sums = weighted_sums(p, own).permute(3, 0, 1, 2).reshape(values.shape)
     return row_factor(state, size_scale) * sums
 

@@ -1,0 +1,123 @@
+"""pst-fast against its equations, written as loops over points and pairs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import pointset
+from pointset.arrays import Array
+from pointset.encoders.batch import PointGroup
+from pointset.encoders.fast import FastPSTLayer, FirstPairs
+from pointset.encoders.layers import PointState
+from pointset.errors import SpecError
+
+D, H, N, R = 6, 3, 4, 3
+
+
+def array(x: Any) -> Array:
+    return np.asarray(x.detach().double())
+
+
+def silu(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+def layer_norm(x: Array) -> Array:
+    return np.asarray((x - x.mean()) / np.sqrt(x.var() + 1e-5))
+
+
+def linear(module: Any, x: Array) -> Array:
+    return array(module.weight) @ x + (0 if module.bias is None else array(module.bias))
+
+
+def layer_by_loops(layer: Any, s: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
+    """s (n, d), v (n, r, h), p (n, n, h) → the same."""
+    nodes, scale = len(s), len(s) ** -0.925
+    normed = np.stack([layer_norm(row) for row in s])
+    lengths = [(point**2).sum() / v.shape[-1] for point in v]
+    bounded = np.stack([point / np.sqrt(1 + length / 9) for point, length in zip(v, lengths, strict=True)])
+    query = np.stack([[linear(layer.projection, row) for row in point] for point in bounded])
+    products = np.zeros_like(p)
+    updated = p.copy()
+    for i, j in itertools.product(range(nodes), repeat=2):
+        products[i, j] = sum(query[i, k] * query[j, k] for k in range(v.shape[1]))
+        of_points = linear(layer.pairs.of_points, normed[i]) + linear(layer.pairs.of_points, normed[j])
+        updated[i, j] += linear(layer.pairs.w2, silu(linear(layer.pairs.w1, products[i, j]) + of_points))
+    mixed = s.copy()
+    for i in range(nodes):
+        sums = sum(np.tile(updated[i, j], D // H) * linear(layer.values, normed[j]) for j in range(nodes))
+        mixed[i] += linear(layer.out, scale * sums)
+    first, _, second = layer.mixer
+    for i in range(nodes):
+        hidden = silu(linear(first, np.concatenate([layer_norm(mixed[i]), products[i, i]])))
+        mixed[i] += linear(second, hidden)
+    moved = v.copy()
+    if layer.gate is not None:
+        for i, j in itertools.product(range(nodes), repeat=2):
+            moved[i] += scale * updated[i, j] * bounded[j] * linear(layer.gate, normed[j])
+    return mixed, moved, updated
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_layer_equals_its_equations(last: bool) -> None:
+    torch.manual_seed(0)
+    layer = FastPSTLayer(D, H, last=last).double()
+    s, v = torch.randn(D, 1, N, dtype=torch.float64), torch.randn(H, 1, N, R, dtype=torch.float64)
+    p = torch.randn(H, 1, N, N, dtype=torch.float64)
+    p = p + p.mT
+    got = layer(PointState(s, v, p=p))
+    expected = layer_by_loops(
+        layer, array(s[:, 0].mT), array(v[:, 0].permute(1, 2, 0)), array(p[:, 0].permute(1, 2, 0))
+    )
+    assert np.allclose(array(got.s[:, 0].mT), expected[0], rtol=1e-10, atol=1e-10)
+    assert np.allclose(array(got.v[:, 0].permute(1, 2, 0)), expected[1], rtol=1e-10, atol=1e-10)
+    assert np.allclose(array(got.p[:, 0].permute(1, 2, 0)), expected[2], rtol=1e-10, atol=1e-10)
+
+
+def test_the_first_pairs_are_eight_embeddings_and_a_vector_on_the_diagonal() -> None:
+    torch.manual_seed(0)
+    first = FirstPairs(pointset.Categories(3), H)
+    edges = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 2], [1, 0, 2, 1]])[:, :2]  # graph, source, target
+    group = PointGroup(
+        torch.zeros(1), torch.zeros(1, 1), torch.zeros(1, 3, 1), edges=edges, edge_attr=torch.tensor([[2], [2]])
+    )
+    p = first(group)
+    assert first.edges is not None and first.edges.tables is not None
+    table = next(first.edges.tables.parameters())
+    source, target = edges[1:].tolist()
+    for i, j in itertools.product(range(3), repeat=2):
+        expected = first.diagonal.detach() if i == j else torch.zeros(H)
+        if (i, j) in set(zip(source, target, strict=True)):
+            expected = expected + 8 * table[2].detach()
+        torch.testing.assert_close(p[:, 0, i, j].detach(), expected)
+
+
+def test_an_odd_number_of_channels_is_refused_with_a_remedy() -> None:
+    with pytest.raises(SpecError, match="dim=64"):
+        pointset.PointModel.from_preset("pst-fast", dim=65)
+
+
+@pytest.mark.parametrize("half", [3, 4, 5, 8])
+def test_two_cycles_and_one_of_the_same_size_are_distinguished(half: int) -> None:
+    """C_2l against two C_l: what message passing cannot distinguish."""
+    torch.manual_seed(0)
+    model = pointset.PointModel.from_preset("pst-fast", dim=16, layers=2, pooling="sum").double()
+    whole = nx.cycle_graph(2 * half)
+    parts = nx.disjoint_union(nx.cycle_graph(half), nx.cycle_graph(half))
+    one, two = model([whole, parts]).detach()
+    assert float((one - two).abs().max()) > 1e-6 * float(one.abs().max())
+
+
+def test_circular_skip_links_are_distinguished() -> None:
+    torch.manual_seed(0)
+    model = pointset.PointModel.from_preset("pst-fast", dim=32, layers=3, pooling="sum").double()
+    graphs = [nx.circulant_graph(41, [1, skip]) for skip in (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)]
+    outputs = model(graphs).detach().flatten()
+    gaps = (outputs.unsqueeze(0) - outputs.unsqueeze(1)).abs() + torch.eye(len(graphs)) * 1e9
+    assert float(gaps.min()) > 1e-6 * float(outputs.abs().max())
