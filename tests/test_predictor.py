@@ -496,3 +496,10 @@ def test_other_processes_read_where_there_is_enough_to_read(monkeypatch: pytest.
     assert asked == [1]
     assert close(model.predict(["CCO", mixed[1]]), model.predict(mixed, on_error="nan")[:2])
     assert asked == [1, 0, 1] and isinstance(mixed[1], PointSet)
+
+
+def test_a_wrong_choice_of_kernels_is_refused_before_any_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pointset.native.build._loaded", None)  # as in a fresh process
+    monkeypatch.setenv("POINTSET_NATIVE", "perhaps")
+    with pytest.raises(SpecError, match="POINTSET_NATIVE is 'perhaps'; expected 0"):
+        predictor_of(molecule_card(names=("logS",)))

@@ -66,8 +66,8 @@ def plus_points(x: Tensor, a: Tensor) -> Tensor:
 def repeated_sums(p: Tensor, values: Tensor, state: PointState) -> Tensor:
     """n^-0.925 Σ_j p_ij ⊙ values_j, p's channels used again and again: (h, B, n, n), (d, B, n) → (d, B, n)."""
     if isinstance(p, Symbol):
-        nothing: Tensor = recorded_sums(p, values, None, size_scale)
-        return nothing
+        recorded: Tensor = recorded_sums(p, values, None, size_scale)
+        return recorded
     channels, graphs, nodes = p.shape[:3]
     repeats = values.shape[0] // channels  # no -1: without nodes it cannot be inferred
     own = masked(values, state.padding).view(repeats, channels, graphs, nodes).permute(1, 2, 3, 0)  # (h, B, n, k)

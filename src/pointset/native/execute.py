@@ -248,14 +248,7 @@ class Call(NamedTuple):
 
 
 def _array(kind: Any, items: Sequence[Any]) -> Any:
-    return (kind * max(1, len(items)))(*items) if kind is _FLOAT else _structures(kind, items)
-
-
-def _structures(kind: Any, items: Sequence[Any]) -> Any:
-    array = (kind * len(items))()
-    for position, item in enumerate(items):
-        array[position] = item
-    return array
+    return (kind * max(1, len(items)))(*items)
 
 
 def _places(places: Sequence[Place]) -> Any:

@@ -141,11 +141,9 @@ static void pack_parameters(const Program& program, const Batch& batch, const Op
     }
     const Columns from = columns_of(program, op.in[0]);
     if (op.bias >= 0) spread(batch.parameters[op.bias], to, padded, packed);
-    if (!batch.backward) pack(batch.parameters[op.weight], from, to, padded, false, packed + padded);
-    else {  // forward operations may be repeated in the backward pass
-        pack(batch.parameters[op.weight], from, to, padded, false, packed + padded);
+    pack(batch.parameters[op.weight], from, to, padded, false, packed + padded);  // a backward pass repeats some of it
+    if (batch.backward)
         pack(batch.parameters[op.weight], to, from, program.refs[op.in[0]].padded, true, batch.packed + op.packed_back);
-    }
 }
 
 static void gather(const float* sums, Columns to, float* gradient) {  // += without padding
@@ -340,24 +338,13 @@ void pointset_run(const Program* program, const Plan* plan, const Batch* batch) 
     for (int graph = 0; graph < batch->graphs; ++graph)
         if (layout.thread[graph] == TEAM) compute(*program, *plan, *batch, layout, graph, 0);
     team_size = 1;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-#ifdef _OPENMP
-        const int team = omp_get_num_threads(), self = omp_get_thread_num();
-#else
-        const int team = 1, self = 0;
-#endif
-        if (batch->backward) {
-            const long share = (program->gradient_floats + team - 1) / team;
-            const long end = (self + 1) * share < program->gradient_floats ? (self + 1) * share : program->gradient_floats;
-            for (int part = 1; part < threads; ++part) {
-                const float* from = batch->gradient_sums + part * program->gradient_floats;
-                for (long at = self * share; at < end; ++at) batch->gradient_sums[at] += from[at];
-            }
-        }
-    }
-    if (batch->backward)
+    if (batch->backward) {
+        const long count = program->gradient_floats;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (long at = 0; at < count; ++at)
+            for (int part = 1; part < threads; ++part) batch->gradient_sums[at] += batch->gradient_sums[part * count + at];
         for (int op = 0; op < program->op_count; ++op) unpack_gradients(*program, *batch, program->ops[op]);
+    }
     release(layout);
 }
 

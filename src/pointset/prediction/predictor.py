@@ -20,6 +20,7 @@ from pointset.encoders.batch import PointBatch
 from pointset.encoders.layers import Level as LevelName
 from pointset.encoders.model import PointModel
 from pointset.errors import GraphError, SpecError
+from pointset.native.build import status as native_status
 from pointset.points.graphs import Graph
 from pointset.points.inputs import ACCEPTED
 from pointset.points.point_set import PointSet
@@ -56,6 +57,7 @@ class Predictor:
     """
 
     def __init__(self, bundle: Bundle):
+        native_status()  # a wrong POINTSET_NATIVE is the caller's mistake, not a fault of every row
         self.bundle = bundle
         self.card: Card = bundle.card
         self.model: PointModel = bundle.model
