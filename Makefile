@@ -14,7 +14,7 @@ help:  ## what can be made
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,report,tune,bench,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,report,tune,tables,bench,dev]'
 	touch $@
 
 demo: $(READY)  ## train a model that counts substructures (minutes); writes out/counting-small/, resumes if interrupted
@@ -62,6 +62,10 @@ bench-encoders: $(READY)  ## speed, growth and memory of the encoders (fifteen m
 bench-accuracy: $(READY)  ## error per epoch and per minute of PST and GPS, three datasets and seeds (hours on one core; can be interrupted)
 	$(BIN)/python benchmarks/accuracy_per_minute.py
 	$(BIN)/python benchmarks/accuracy_per_minute.py --summary --json results/accuracy_per_minute.json
+
+bench-chemists: $(READY)  ## beside chemprop (CHEMPROP=its program), forest and boosting on nine sets (hours on one core; can be interrupted)
+	$(BIN)/python benchmarks/chemists.py --chemprop $(CHEMPROP)
+	$(BIN)/python benchmarks/chemists.py --summary --json results/chemists.json
 
 bench-training: $(READY)  ## what the training loop costs around the bare step, mass prediction (minutes)
 	$(BIN)/python benchmarks/training_loop.py

@@ -42,7 +42,6 @@ from accuracy_summary import CURVE_FILE, DATASETS, Epoch, read_curve, summarise
 from pointset.errors import PointsetError, TrainingStopped
 from pointset.files import write_json
 from pointset.paper.comparison import matched
-from pointset.paper.cost import Stopwatch, training_loader
 from pointset.registry import PRESETS
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
@@ -51,6 +50,7 @@ from pointset.training.batches import training_batches
 from pointset.training.data import TrainingData, build_model, load_data
 from pointset.training.loop import TrainingLoop
 from pointset.training.scoring import score
+from pointset.training.timing import Stopwatch, training_loader
 
 MODELS = ("pst-fast", "pst", "gps")
 OPTIMISERS: dict[str, dict[str, object]] = {

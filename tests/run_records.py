@@ -94,6 +94,66 @@ def make_run(
     return folder
 
 
+MOLECULES = [
+    "CCO",
+    "c1ccccc1C(=O)O",
+    "CC(=O)Oc1ccccc1C(=O)O",
+    "CN1C=NC2=C1C(=O)N(C(=O)N2C)C",
+    "C#N",
+    "O=S(=O)(N)c1ccccc1",
+]
+
+
+def make_chemists_run(folder: Path, task: str = REGRESSION, *, rows: int = 120, **options: Any) -> Path:
+    """The same of molecules in a table of one's own, with all that a run knows of how sure it is."""
+    random = np.random.default_rng(7)
+    recipe = {"dataset": {"file": "somewhere/delaney.csv"}} | dict(options.pop("recipe", None) or {})
+    targets = options.setdefault("targets", ["logS"])
+    make_run(folder, task, rows=rows, smiles=True, drawn=True, recipe=recipe, **options)
+    with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        header, *table = list(csv.reader(file))
+    similarity = random.uniform(0.1, 1.0, rows).round(3)
+    extra: dict[str, Any] = {}
+    for target in targets if task == REGRESSION else ():
+        predicted = np.array([float(row[header.index(f"predicted_{target}")]) for row in table])
+        std = 0.4 + 0.5 * (1 - similarity)
+        extra |= {f"lower_{target}": predicted - 1.645 * std, f"upper_{target}": predicted + 1.645 * std}
+        extra[f"std_{target}"] = std
+    extra |= {"similarity": similarity, "in_domain": ["no" if one < 0.25 else "yes" for one in similarity]}
+    wider = [row + [column[at] for column in extra.values()] for at, row in enumerate(table)]
+    write_csv(folder / "predictions.csv", [*header, *extra], wider)
+    content = json.loads((folder / "result.json").read_text())
+    metric, score = content["metric"], next(iter(content["test"].values()))
+    parts = {
+        part: {metric: {"value": value, "lower": 0.9 * value, "upper": 1.1 * value}}
+        for part, value in (("train", 0.5 * score), ("val", 0.95 * score), ("test", score))
+    }
+    baselines = {"ecfp forest": {"val": {metric: 0.7 * score}, "test": {metric: 0.8 * score}, "seconds": 3.2}}
+    baselines["mean"] = {"val": {metric: 2.0 * score}, "test": {metric: 2.1 * score}, "seconds": 0.0}
+    covered = {target: {"coverage": 0.883, "width": 1.9, "rows": rows} for target in targets}
+    content |= {
+        "parts": parts, "part_graphs": {"train": 5 * rows, "val": rows, "test": rows}, "left_out": 3,
+        "baselines": baselines, "calibration": {"confidence": 0.9, "per_target": covered},
+        "domain": {"threshold": 0.25, "references": 8 * rows, "test_in_domain": 0.9},
+        "warnings": ["2 molecules occur twice with different values: the mean was taken."],
+        "units": dict.fromkeys(targets, "log mol/L"),
+    }  # fmt: skip
+    write_json(folder / "result.json", content)
+    examples = json.loads((folder / "examples.json").read_text())
+    worst = examples["worst"][:1] * len(MOLECULES)
+    examples["worst"] = [
+        one | {"graph": {**one["graph"], "smiles": smiles}, "position": at}
+        for at, (one, smiles) in enumerate(zip(worst, MOLECULES, strict=True))
+    ]
+    examples["worst"][0]["contributions"] = {
+        "target": targets[0], "atoms": [-0.4, 0.1, 0.8], "bonds": [[0, 1, 0.2], [1, 2, -0.1]],
+        "output": 4.125, "baseline": 2.5,
+    }  # fmt: skip
+    examples["typical"] = [examples["worst"][2] | {"position": 17}]
+    write_json(folder / "examples.json", examples)
+    return folder
+
+
 def make_several(folder: Path, seeds: Iterable[int], **options: Any) -> Path:
     """Write a folder of several seeds."""
     seeds = list(seeds)

@@ -167,6 +167,72 @@ def test_the_run_folder_stands_for_its_bundle(tmp_path: Path) -> None:
     assert sorted(file.name for file in (tmp_path / "run" / "bundle").iterdir()) == ["bundle.json", "model.safetensors"]
 
 
+@pytest.mark.parametrize("name", ["model", "model.zip"])
+def test_members_of_an_ensemble_come_back_bit_for_bit(tmp_path: Path, name: str) -> None:
+    card = card_of()
+    members = [model_of(card, seed=seed) for seed in range(3)]
+    write_bundle(tmp_path / name, members, card, scale=TargetScale(SCALE.mean.double(), SCALE.std))
+    back = read_bundle(tmp_path / name)
+    assert len(back.models) == 3 and back.model is back.models[0]
+    for old, new in zip(members, back.models, strict=True):
+        assert old.settings == new.settings and not new.training
+        assert all(torch.equal(tensor, new.state_dict()[key]) for key, tensor in old.state_dict().items())
+    write_bundle(tmp_path / name, members[1], card)  # files of an ensemble that is replaced do not stay
+    assert len(read_bundle(tmp_path / name).models) == 1
+    if name == "model":
+        assert sorted(file.name for file in (tmp_path / name).iterdir()) == ["bundle.json", "model.safetensors"]
+
+
+def test_one_model_is_a_bundle_that_older_versions_read(written: Path, tmp_path: Path) -> None:
+    assert description(written)["version"] == 1 and "other_members" not in description(written)
+    write_bundle(tmp_path / "two", [model_of(card_of(), seed=seed) for seed in range(2)], card_of())
+    assert description(tmp_path / "two")["version"] == 2
+
+
+def test_members_that_differ_are_refused(tmp_path: Path) -> None:
+    one = model_of(card_of())
+    for others in ([model_of(card_of(), dim=8)], [model_of(card_of(), "psds")], [model_of(card_of()).double()]):
+        with pytest.raises(SpecError, match="differ in their settings or types"):
+            write_bundle(tmp_path / "model", [one, *others], card_of())
+    with pytest.raises(SpecError, match="got 0 models"):
+        write_bundle(tmp_path / "model", [], card_of())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_of_any_member_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    write_bundle(path, [model_of(card_of(), seed=seed) for seed in range(3)], card_of())
+    whole, content = (path / "member-3.safetensors").read_bytes(), description(path)
+    (path / "member-3.safetensors").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "member-3.safetensors does not match its checksum" in refused(path)
+    (path / "member-3.safetensors").unlink()
+    assert "member-3.safetensors is missing" in refused(path)
+    double = save({name: tensor.double() for name, tensor in load(whole).items()})
+    (path / "member-3.safetensors").write_bytes(double)
+    forge(path, lambda content: content["other_members"][1].update(sha256=hashlib.sha256(double).hexdigest()))
+    assert "different types" in refused(path)
+    first = content["weights"]
+    for forged, message in (
+        ([first], "1 of them different"),  # the same file many times would take memory without taking space
+        ([{"file": "../x", "sha256": ""}], "a file of the bundle itself"),
+        ({}, "other_members is {}; expected a list"),
+        ([1], r"other_members[0] is 1"),
+        ([{"file": f"{number}", "sha256": ""} for number in range(2000)], "2,001 files"),
+    ):
+        forge(path, put("other_members", forged))
+        assert message in refused(path)
+    forge(path, without("other_members"))
+    assert "other_members is missing" in refused(path)
+
+
+def test_all_members_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model"
+    write_bundle(path, [model_of(card_of(), seed=seed) for seed in range(2)], card_of())
+    size = (path / "model.safetensors").stat().st_size
+    monkeypatch.setattr(bundle, "MOST_WEIGHTS_BYTES", 2 * size - 1)
+    assert f"expected at most {size - 1:,}" in refused(path)
+
+
 def test_loading_leaves_the_generator_alone(written: Path) -> None:
     state = torch.get_rng_state()
     read_bundle(written)
@@ -304,9 +370,9 @@ def test_a_changed_description_is_found(written: Path) -> None:
 
 
 def test_a_newer_bundle_says_to_upgrade(written: Path) -> None:
-    forge(written, lambda content: content.update(version=2, pointset="9.9"))
+    forge(written, lambda content: content.update(version=3, pointset="9.9"))
     message = refused(written)
-    assert "version 2" in message and "9.9" in message and "pip install -U pointset" in message
+    assert "version 3" in message and "9.9" in message and "pip install -U pointset" in message
 
 
 def put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:

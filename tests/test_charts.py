@@ -31,6 +31,7 @@ def everything(log: bool) -> Chart:
         chart.line([0, 10], [values[0], values[3]], style, HOSTILE)
     for style in ("c3", "c4 faint", "c5 large", "c6 large hollow", "c7 large cross"):
         chart.dots([5, 6, 7, 8], values, style, f"dots {style}")
+    chart.spans([4.5, 5.5], [values[0], -np.inf], [values[3], np.nan], "c8 thin", "spans")
     chart.rug([1.5, 2.5])
     chart.ring(3, values[3], "best: 4", "c1")
     chart.ring(np.nan, 1.0, "nowhere")

@@ -15,9 +15,10 @@ import pytest
 from pointset.errors import MissingDataError, SpecError
 from pointset.machine import forget_peak, peak_bytes, resident_bytes
 from pointset.paper import cost
-from pointset.paper.cost import Ready, Timed, fitted_exponent, growth, measure_cost, random_batch
+from pointset.paper.cost import Ready, fitted_exponent, growth, measure_cost, random_batch
 from pointset.paper.processes import OwnProcess, own_processes
 from pointset.runs.recipe import Recipe
+from pointset.training.timing import Timed
 from tests.small_training import changed, edge_counts, write_graphs
 
 Answer = Callable[[str, tuple[Any, ...]], Any]  # of a process to the call of a function by this name

@@ -257,7 +257,7 @@ def test_words_in_the_table_are_classes(tmp_path: Path) -> None:
     dataset = graph_files(path, targets=targets, columns="kind", split="stratified")
     assert dataset.card.classes == ("even", "odd") and values(dataset) == [1, 0, 1, 0]
     found = graph_files(path, targets=targets)
-    assert found.target_names == ("y",) and any("targets.csv: y. Choose others" in note for note in found.card.notes)
+    assert found.target_names == ("y",) and any("the target is y" in note for note in found.card.notes)
 
 
 def test_graphs_without_row_and_rows_without_graph_are_reported(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def flat_example(
         pos=torch.from_numpy(rng.normal(size=(num_nodes.sum(), 3))),
         y=torch.from_numpy(rng.normal(size=(num_nodes.sum() if y_of_nodes else graphs, 2))),
         y_of_nodes=y_of_nodes,
+        descriptors=torch.from_numpy(rng.normal(size=(graphs, 4))),
+        fingerprint=torch.from_numpy(rng.integers(0, 256, (graphs, 2), dtype=np.uint8)),
     )
     return (num_nodes, num_edges, np.concatenate(listed, axis=1)), features
 
@@ -54,7 +56,9 @@ def test_flat_and_separate_features_make_the_same_graphs_and_batches(seed: int, 
     indices = np.random.default_rng(seed).permutation(graphs)
     (batch,) = PointLoader(to_points_many(together), batch_size=graphs, indices=indices)
     (expected,) = PointLoader(to_points_many(apart), batch_size=graphs, indices=indices)
-    assert batch.y is not None and expected.y is not None and torch.equal(batch.y, expected.y)
+    for name in ("y", "descriptors", "fingerprint"):
+        mine, theirs = getattr(batch, name), getattr(expected, name)
+        assert mine is not None and theirs is not None and torch.equal(mine, theirs), name
     for group, other_group in zip(batch.groups, expected.groups, strict=True):
         for name in ("x", "edge_attr", "pos", "eigenvectors"):
             assert torch.equal(getattr(group, name), getattr(other_group, name)), name

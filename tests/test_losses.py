@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pointset.datasets.card import Task
 from pointset.errors import SpecError
-from pointset.training.losses import geometric_mean_weights, loss_for, smooth_l1, smooth_l1_of_targets
+from pointset.training.losses import LossTargets, balanced_weights, geometric_mean_weights, loss_for
 from tests.tolerances import rounding
 
 NAN, INF = math.nan, math.inf
@@ -24,13 +24,15 @@ def term(name: str, output: float, y: float, beta: float) -> float:
     if name == "bce":
         probability = 1 / (1 + math.exp(-output))
         return -y * math.log(probability) - (1 - y) * math.log(1 - probability)
+    if name == "mse":
+        return error**2
     if name == "l1" or error >= beta:
         return error - (0 if name == "l1" else beta / 2)
     return error**2 / (2 * beta)
 
 
 @given(
-    st.sampled_from([("l1", Task.REGRESSION), ("smooth_l1", Task.REGRESSION), ("bce", Task.MULTI_LABEL)]),
+    st.sampled_from([*((name, Task.REGRESSION) for name in ("l1", "smooth_l1", "mse")), ("bce", Task.MULTI_LABEL)]),
     st.integers(0, 6),
     st.integers(1, 3),
     st.sampled_from([0.0, 0.5, 2.0]),
@@ -114,7 +116,7 @@ def test_a_beta_of_zero_is_l1() -> None:
     [
         ("l1", Task.MULTI_CLASS, 1.0, "'l1' for multi-class classification; expected cross_entropy"),
         ("cross_entropy", Task.BINARY, 1.0, "expected bce"),
-        ("smoothl1", Task.REGRESSION, 1.0, r"expected l1 or smooth_l1.*did you mean 'smooth_l1'\?"),
+        ("smoothl1", Task.REGRESSION, 1.0, r"expected l1 or smooth_l1 or mse.*did you mean 'smooth_l1'\?"),
         ("smooth_l1", Task.REGRESSION, -1.0, "smooth_l1_beta=-1.0; expected a number from 0"),
         ("smooth_l1", Task.REGRESSION, NAN, "smooth_l1_beta=nan"),
     ],
@@ -143,19 +145,64 @@ def test_other_shapes_and_values_are_refused(task: Task, outputs: Tensor, y: Ten
         loss_for(None, task, 1.0)(outputs, y)
 
 
+class TestLabelOptions:
+    def test_smoothing_by_hand(self) -> None:
+        outputs = torch.tensor([[math.log(3.0)]], dtype=torch.float64)  # p = 3/4
+        total, count = loss_for(None, Task.BINARY, 1.0, label_smoothing=0.2)(outputs, torch.tensor([[1.0]]))
+        assert float(total) == pytest.approx(-0.9 * math.log(3 / 4) - 0.1 * math.log(1 / 4)) and int(count) == 1
+        logits = torch.tensor([[math.log(2.0), 0.0, 0.0]], dtype=torch.float64)  # p = 1/2, 1/4, 1/4
+        total, _ = loss_for(None, Task.MULTI_CLASS, 1.0, label_smoothing=0.3)(logits, torch.tensor([0]))
+        assert float(total) == pytest.approx(-0.8 * math.log(1 / 2) - 0.2 * math.log(1 / 4))
+
+    def test_focal_by_hand(self) -> None:
+        outputs = torch.tensor([[math.log(3.0)], [math.log(3.0)]], dtype=torch.float64)  # p = 3/4
+        total, _ = loss_for(None, Task.BINARY, 1.0, focal_gamma=2.0)(outputs, torch.tensor([[1.0], [0.0]]))
+        assert float(total) == pytest.approx(-math.log(3 / 4) / 16 - math.log(1 / 4) * 9 / 16)
+        logits = torch.tensor([[math.log(2.0), 0.0, 0.0]], dtype=torch.float64)
+        total, _ = loss_for(None, Task.MULTI_CLASS, 1.0, focal_gamma=1.0)(logits, torch.tensor([1]))
+        assert float(total) == pytest.approx(-math.log(1 / 4) * 3 / 4)
+
+    @pytest.mark.parametrize("task", [Task.MULTI_LABEL, Task.MULTI_CLASS], ids=lambda task: task.name)
+    @pytest.mark.parametrize("gamma", [0.5, 2.0])
+    def test_certain_outputs_have_finite_gradients_and_missing_ones_none(self, task: Task, gamma: float) -> None:
+        outputs = torch.tensor([[200.0, -200.0], [NAN, INF]], requires_grad=True)
+        y = torch.tensor([0, -1]) if task is Task.MULTI_CLASS else torch.tensor([[1.0, 0.0], [NAN, NAN]])
+        total, _ = loss_for(None, task, 1.0, focal_gamma=gamma, label_smoothing=0.1)(outputs, y)
+        (gradient,) = torch.autograd.grad(total, outputs)
+        assert bool(gradient.isfinite().all()) and gradient[1].tolist() == [0, 0]
+
+    @pytest.mark.parametrize(
+        ("task", "options", "message"),
+        [
+            (Task.REGRESSION, {"label_smoothing": 0.1}, "label_smoothing=0.1 for a regression.*Leave it out"),
+            (Task.REGRESSION, {"focal_gamma": 2.0}, "focal_gamma=2 for a regression.*Leave it out"),
+            (Task.BINARY, {"label_smoothing": 1.0}, "expected a number from 0 to below 1"),
+            (Task.BINARY, {"focal_gamma": -1.0}, "expected a number from 0"),
+        ],
+    )
+    def test_refused(self, task: Task, options: dict[str, float], message: str) -> None:
+        with pytest.raises(SpecError, match=message):
+            loss_for(None, task, 1.0, **options)  # type: ignore[arg-type]
+
+
 class TestBalancedTargets:
-    @given(rows=st.integers(1, 6), columns=st.integers(1, 4), seed=st.integers(0, 99), beta=st.sampled_from([0.0, 0.3]))
-    def test_of_targets_adds_up_to_the_whole(self, rows: int, columns: int, seed: int, beta: float) -> None:
+    @given(
+        name=st.sampled_from(["l1", "smooth_l1", "mse"]),
+        rows=st.integers(1, 6),
+        columns=st.integers(1, 4),
+        seed=st.integers(0, 99),
+    )
+    def test_of_targets_adds_up_to_the_whole(self, name: str, rows: int, columns: int, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
         outputs, y = (torch.randn(rows, columns, generator=generator, dtype=torch.float64) for _ in range(2))
         y[torch.rand(rows, columns, generator=generator) < 0.3] = torch.nan
-        sums, numbers = smooth_l1_of_targets(outputs, y, beta=beta)
-        whole, number = smooth_l1(outputs, y, beta=beta)
+        sums, numbers = loss_for(name, Task.REGRESSION, 0.3, by_target=True)(outputs, y)
+        whole, number = loss_for(name, Task.REGRESSION, 0.3)(outputs, y)
         assert torch.allclose(sums.sum(), whole) and int(numbers.sum()) == int(number)
 
     def test_missing_targets_have_no_gradient(self) -> None:
         outputs = torch.tensor([[1.0, 5.0]], requires_grad=True)
-        sums, _ = smooth_l1_of_targets(outputs, torch.tensor([[0.0, torch.nan]]), beta=0.0)
+        sums, _ = loss_for("l1", Task.REGRESSION, 0.0, by_target=True)(outputs, torch.tensor([[0.0, torch.nan]]))
         sums.sum().backward()  # type: ignore[no-untyped-call]
         assert outputs.grad is not None and outputs.grad.tolist() == [[1.0, 0.0]]
 
@@ -166,3 +213,83 @@ class TestBalancedTargets:
 
     def test_a_target_that_is_learned_does_not_divide_by_zero(self) -> None:
         assert torch.isfinite(geometric_mean_weights(torch.tensor([0.0, 1.0]))).all()
+
+
+class TestLimits:
+    """Targets of which only a limit is known."""
+
+    @given(
+        name=st.sampled_from(["l1", "smooth_l1", "mse"]),
+        limit=st.floats(-5, 5),
+        output=st.floats(-5, 5),
+        above=st.booleans(),
+    )
+    def test_only_the_wrong_side_costs(self, name: str, limit: float, output: float, above: bool) -> None:
+        outputs = torch.tensor([[output]], dtype=torch.float64, requires_grad=True)
+        none, given_limit = (torch.tensor([[value]], dtype=torch.float64) for value in (NAN, limit))
+        targets = LossTargets(none, given_limit, none) if above else LossTargets(none, none, given_limit)
+        packed = targets.packed()
+        total, count = loss_for(name, Task.REGRESSION, 0.5)(outputs, packed)
+        (gradient,) = torch.autograd.grad(total, outputs)
+        kept = float(packed[0, 1 if above else 2])  # in float32
+        assert int(count) == 1
+        if output >= kept if above else output <= kept:
+            assert total.item() == 0 and gradient.item() == 0
+        else:
+            assert total.item() == pytest.approx(term(name, output, kept, 0.5), rel=1e-9, abs=1e-12)
+            assert (gradient.item() < 0) == above or abs(output - kept) < 1e-6
+
+    def test_beside_exact_and_missing_values(self) -> None:
+        y = torch.tensor([[1.0], [NAN], [NAN], [NAN]])
+        lower, upper = torch.tensor([[NAN], [3.0], [NAN], [NAN]]), torch.tensor([[NAN], [NAN], [10.0], [NAN]])
+        outputs = torch.tensor([[3.0], [1.0], [10.5], [INF]], requires_grad=True)
+        loss = loss_for("l1", Task.REGRESSION, 0.0, by_target=True)
+        total, count = loss(outputs, LossTargets(y, lower, upper).packed())
+        (gradient,) = torch.autograd.grad(total, outputs)
+        assert total.tolist() == [2 + 2 + 0.5] and count.tolist() == [3]
+        assert gradient.tolist() == [[1.0], [-1.0], [1.0], [0.0]]
+
+
+class TestWeights:
+    def test_without_any_nothing_is_packed(self) -> None:
+        y = torch.tensor([[1.0]])
+        assert LossTargets(y).packed() is y
+
+    @given(
+        st.sampled_from(
+            [("l1", Task.REGRESSION), ("mse", Task.REGRESSION), ("bce", Task.MULTI_LABEL), (None, Task.MULTI_CLASS)]
+        ),
+        st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any),
+        st.integers(0, 2**32 - 1),
+    )
+    def test_a_weight_of_2_is_the_row_twice(self, kind: tuple[str | None, Task], copies: list[int], seed: int) -> None:
+        name, task = kind
+        generator = torch.Generator().manual_seed(seed)
+        outputs = torch.randn(len(copies), 3, generator=generator, dtype=torch.float64)
+        y = torch.randint(0, 2, (len(copies), 3), generator=generator).float()
+        y = y[:, 0].long() if task is Task.MULTI_CLASS else y
+        often = torch.tensor(copies)
+        weights = (often / often.double().mean()).reshape(-1, *[1] * (y.dim() - 1)).expand(y.shape)
+        loss = loss_for(name, task, 1.0, focal_gamma=0.0 if task is Task.REGRESSION else 1.5)
+        total, count = loss(outputs, LossTargets(y, weights=weights).packed())
+        repeated, number = loss(outputs.repeat_interleave(often, 0), y.repeat_interleave(often, 0))
+        assert float(total) / int(count) == pytest.approx(float(repeated) / int(number), rel=1e-5)
+
+    def test_balanced_labels_by_hand(self) -> None:
+        y = torch.tensor([[1.0, NAN], [0.0, 1.0], [0.0, NAN], [0.0, NAN], [1.0, 0.0]])
+        train = torch.arange(4)
+        weights = balanced_weights(y, torch.ones_like(y), train)
+        # of the first label 1 of 4 is positive: 3 : 1, with the mean 1
+        assert weights[:, 0].tolist() == pytest.approx([2, 2 / 3, 2 / 3, 2 / 3, 2])
+        assert weights[1, 1] == 1
+
+    def test_balanced_classes_are_limited_and_others_left_alone(self) -> None:
+        y = torch.tensor([0] * 99 + [1, 2, -1])
+        weights = balanced_weights(y, torch.ones(102), torch.arange(100))
+        assert weights[99] / weights[0] == pytest.approx(50) and weights[:100].mean() == pytest.approx(1)
+        assert weights[100:].tolist() == [1, 1]
+
+    def test_balanced_classes_count_the_same(self) -> None:
+        y = torch.tensor([0, 0, 0, 1, 2, 2])
+        weights = balanced_weights(y, torch.ones(6), torch.arange(6))
+        assert [float(weights[y == label].sum()) for label in range(3)] == pytest.approx([2, 2, 2])

@@ -157,6 +157,35 @@ class TestOneGraphForEachMolecule:
         for smiles in same[1:]:
             assert_same_arrays(read(smiles), read(same[0]))
 
+    @pytest.mark.parametrize(
+        ("mapped", "plain"),
+        [
+            ("[CH3:1][OH:2]", "CO"),
+            ("[OH:7][CH3:0]", "CO"),
+            ("[CH3:3][C@H:2]([CH3:1])[OH:4]", "CC(C)O"),  # only maps would make it chiral
+            ("[CH3:1]/[CH:2]=[C:3](/[CH3:4])[CH3:5]", "CC=C(C)C"),
+            ("[H:1][C@:2]([CH3:3])([F:4])[Cl:5]", "[H][C@](C)(F)Cl"),
+            ("[H:1][O:2][H:3]", "O"),
+            ("[*:1]C[*:2]", "*C*"),
+            ("[cH:1]1:[cH:2]:c:c:c:c:1[O-:12345]", "c1ccccc1[O-]"),
+            ("[13CH3:1][NH3+:2].[Cl-:3]", "[13CH3][NH3+].[Cl-]"),
+        ],
+    )
+    def test_atom_maps_are_labels(self, mapped: str, plain: str) -> None:
+        for reader in (MoleculeReader(), MoleculeReader(hydrogens=True), MoleculeReader(lenient=True)):
+            assert_same_arrays(reader(mapped), reader(plain))
+        assert MoleculeReader()(mapped).smiles == MoleculeReader()(plain).smiles
+
+    def test_atom_maps_of_any_molecule(self, molhiv: list[str]) -> None:
+        read = MoleculeReader(lenient=True)
+        for seed, smiles in enumerate(some(molhiv, 50, seed=5)):
+            with rdkit_base.BlockLogs():
+                mol = Chem.MolFromSmiles(smiles)
+            numbers = np.random.default_rng(seed).integers(0, 300, mol.GetNumAtoms()).tolist()
+            for atom, number in zip(mol.GetAtoms(), numbers, strict=True):
+                atom.SetAtomMapNum(number)
+            assert_same_arrays(read(Chem.MolToSmiles(mol)), read(smiles))
+
     def test_mirror_images_differ(self) -> None:
         left, right = map(MoleculeReader(), ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O"])
         assert not np.array_equal(left.x, right.x)

@@ -237,3 +237,22 @@ def test_weight_decay_is_decoupled() -> None:
     weight = torch.ones(3, 3, requires_grad=True)
     descend(SOAP([weight], 0.1, weight_decay=0.5), weight, lambda w: (0 * w).sum(), 3)
     assert torch.allclose(weight.detach(), torch.full((3, 3), 0.95**2))
+
+
+def test_bases_of_matrices_for_which_float32_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pointset.training import optim
+
+    real = torch.linalg.eigh
+
+    def failing(matrix: torch.Tensor) -> object:
+        """As LAPACK did with the atom types of SIDER's first batch."""
+        found = real(matrix)
+        if matrix.dtype == torch.float32:
+            found.eigenvectors.fill_(torch.nan)
+        return found
+
+    monkeypatch.setattr(torch.linalg, "eigh", failing)
+    matrix = torch.diag(torch.tensor([3.0, 0.0, 0.0, 1.0]))
+    basis = optim._eigenvectors(matrix)
+    torch.testing.assert_close(basis @ basis.mT, torch.eye(4))
+    torch.testing.assert_close((basis.mT @ matrix @ basis).diag().sort().values, torch.tensor([0.0, 0.0, 1.0, 3.0]))

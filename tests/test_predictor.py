@@ -21,6 +21,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pointset import Categories, PointSet, Reals, collate, machine, to_points, to_points_many
+from pointset.cli import explain as explain_command
 from pointset.cli import options
 from pointset.cli import predict as predict_command
 from pointset.datasets.card import Card, Level, Task
@@ -39,7 +40,7 @@ SMILES = ["CCO", "c1ccccc1", "C", "CC(=O)Oc1ccccc1C(=O)O", "[Na+].[Cl-]", "OCC",
 
 
 def predictor_of(card: Card, preset: str = "pst", **options: Any) -> Predictor:
-    return Predictor(Bundle(model_of(card, preset), card, **options))
+    return Predictor(Bundle((model_of(card, preset),), card, **options))
 
 
 def molecule(smiles: str, reader: Callable[[str], Molecule] = MoleculeReader()) -> Data:  # noqa: B008 - frozen
@@ -69,6 +70,30 @@ def rings(*sizes: int) -> list[Any]:
 # --- what may be asked
 
 
+def test_molecules_of_rdkit_give_the_same_bits_as_their_smiles() -> None:
+    chem = pytest.importorskip("rdkit.Chem")
+    model = predictor_of(molecule_card())
+    smiles = [*SMILES, "C[C@H](N)C(=O)O", "F/C=C/F"]
+    wanted = model.predict(smiles)
+    mols = [chem.MolFromSmiles(one) for one in smiles]
+    for mol in mols[::2]:
+        mol.SetProp("_Name", "untouched")
+    assert torch.equal(model.predict(mols), wanted)
+    assert torch.equal(model.predict(iter(mols)), wanted) and torch.equal(
+        model.predict(mols[3]), model.predict(smiles[3])
+    )
+    mixed = [mol if at % 2 else one for at, (mol, one) in enumerate(zip(mols, smiles, strict=True))]
+    assert torch.equal(model.predict(mixed), wanted)
+    assert torch.equal(model.predict([chem.AddHs(mol) for mol in mols]), wanted)  # plain hydrogens are not nodes
+    assert [chem.MolToSmiles(mol) for mol in mols] == [chem.CanonSmiles(one) for one in smiles]
+    assert torch.equal(model.embed(mols), model.embed(smiles))
+    impossible = chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)
+    with pytest.raises(GraphError, match=r"item 1: .*not a possible molecule"):
+        model.predict([mols[0], impossible])
+    rows = model.predict([impossible, None, mols[0]], on_error="nan")
+    assert rows[:2].isnan().all() and close(rows[2:], wanted[:1])
+
+
 def test_every_kind_of_molecule_gives_the_same() -> None:
     model = predictor_of(molecule_card())
     data = [molecule(smiles) for smiles in SMILES]
@@ -88,6 +113,12 @@ def test_every_kind_of_molecule_gives_the_same() -> None:
         [SMILES[0], data[1], as_networkx(data[2]), to_points(data[3]), SMILES[4], *data[5:]],
     ):
         assert close(model.predict(items), wanted)
+
+
+def test_atom_maps_change_no_bit_of_a_prediction() -> None:
+    model = predictor_of(molecule_card())
+    mapped = ["[CH3:1][CH2:2][OH:3]", "[OH:1][CH2:5][CH3:9]", "[cH:6]1[cH:5][cH:4][cH:3][cH:2][cH:1]1"]
+    assert torch.equal(model.predict(mapped), model.predict(["CCO", "CCO", "c1ccccc1"]))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +261,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         exec(block, names)
     assert names["predictions"].shape == (3, 1)
     for flag in re.findall(r"`(--[a-z-]+)", guide):
-        assert flag in inspect.getsource(predict_command) + inspect.getsource(options) or flag == "--restart"
+        assert any(flag in inspect.getsource(one) for one in (predict_command, explain_command, options))
 
 
 # --- features

@@ -76,7 +76,7 @@ def test_the_model_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_dataset_example_runs(shared_data: Path, empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POINTSET_DATA", str(shared_data))
-    Path("molecules.csv").write_text("smiles,logS\n" + "".join(f"{ring}{'C' * n},{n}\n" for n, ring in RINGS))
+    Path("molecules.csv").write_text("smiles,logS\n" + "".join(f"{ring}{'C' * n},{n / 4}\n" for n, ring in RINGS))
     names: dict[str, Any] = {"pointset": pointset}
     exec(blocks("python")[3], names)
     assert len(names["points"]) == 12_000 and names["mine"].target_names == ("logS",)
@@ -126,6 +126,11 @@ def test_the_guide_to_training_runs(empty_folder: Path) -> None:
     assert names["result"]["epochs"] == 1 and names["model"].target_names[0] == "2-path"
 
 
+def test_the_guide_to_scikit_learn_runs(empty_folder: Path) -> None:
+    pytest.importorskip("sklearn")
+    assert run_guide("scikit_learn.md")["search"].best_params_["dim"] in (8, 16)
+
+
 def test_the_guide_to_recipes_runs() -> None:
     assert run_guide("recipes.md")["recipe"].model.dim == 96
 
@@ -144,7 +149,9 @@ def test_the_guide_to_datasets_names_all_of_them() -> None:
 
 def test_the_shell_examples_run(tmp_path: Path) -> None:
     nx.write_graph6(nx.petersen_graph(), tmp_path / "molecules.g6", header=False)
-    (tmp_path / "molecules.csv").write_text("smiles,logS\n" + "".join(f"{ring}{'C' * n},{n}\n" for n, ring in RINGS))
+    (tmp_path / "molecules.csv").write_text(
+        "smiles,logS\n" + "".join(f"{ring}{'C' * n},{n / 4}\n" for n, ring in RINGS)
+    )
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("pointset ")]
     assert len(commands) >= 3
     environment = os.environ | {"OMP_NUM_THREADS": "1"}  # the other core has tests of its own
@@ -158,8 +165,9 @@ def test_the_shell_examples_run(tmp_path: Path) -> None:
         done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     answers = (tmp_path / "answers.csv").read_text().splitlines()
-    assert answers[0] == "smiles,logS,predicted_logS,status" and len(answers) == 1 + len(RINGS)
-    assert (tmp_path / "runs" / "mine" / "report.html").exists() and (tmp_path / "molecules.safetensors").exists()
+    assert answers[0].startswith("smiles,logS,predicted_logS,lower_logS,upper_logS,std_logS,")
+    assert answers[0].endswith(",status") and len(answers) == 1 + len(RINGS)
+    assert (tmp_path / "runs" / "mine" / "report.html").exists() and (tmp_path / "why.svg").exists()
 
 
 def test_every_linked_file_exists_and_the_page_is_short() -> None:

@@ -561,3 +561,15 @@ def test_the_guide_names_every_key_and_recipe() -> None:
     assert [key for key in keys if f"`{key}`" not in guide] == []
     families = [name for name in recipe_names() if not re.search(r"-psds$|-star$|^qm9-(?!mu)", name)]
     assert [name for name in families if f"`{name}`" not in guide] == []
+
+
+def test_small_data_gets_enough_steps_unless_epochs_are_asked_for() -> None:
+    from pointset.runs.recipe_files import with_enough_epochs
+
+    recipe = read_recipe("molecules", ["dataset.file=my.csv", "trainer.min_steps=500"])
+    assert with_enough_epochs(recipe, 4).trainer.epochs == 125
+    assert with_enough_epochs(recipe, 100).trainer.epochs == recipe.trainer.epochs
+    asked = read_recipe("molecules", ["dataset.file=my.csv", "trainer.epochs=2"])
+    assert with_enough_epochs(asked, 4).trainer.epochs == 2
+    both = read_recipe("molecules", ["dataset.file=my.csv", "trainer.epochs=2", "trainer.min_steps=40"])
+    assert with_enough_epochs(both, 4).trainer.epochs == 10

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from pointset.reports.pages import write_comparison, write_report
-from tests.run_records import BINARY, MULTI_CLASS, MULTI_LABEL, make_run
+from tests.run_records import BINARY, MULTI_CLASS, MULTI_LABEL, REGRESSION, make_chemists_run, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS = 90  # Chromium starts in about one; a machine under load takes longer
@@ -34,7 +34,9 @@ function measure(frame, page, width) {
   const scrolls = part => part.closest(".scroll, pre, svg") !== null;
   const wide = [...root.querySelectorAll("body *")].filter(
     part => !scrolls(part) && part.getBoundingClientRect().right > width + 0.5);
-  const texts = [...root.querySelectorAll("svg.chart text")].map(text => text.getBoundingClientRect().height);
+  const folded = part => part.closest("details:not([open])") !== null;
+  const texts = [...root.querySelectorAll("svg.chart text")].filter(text => !folded(text)).map(
+    text => text.getBoundingClientRect().height);
   found.push({page, width, scrollWidth: root.scrollWidth, wide: wide.map(part => part.outerHTML.slice(0, 80)),
     fetched: inside.performance.getEntriesByType("resource").map(one => one.name).filter(n => !n.startsWith("data:")),
     smallest: Math.min(...texts), headings: [...root.querySelectorAll("h1, h2")].length,
@@ -87,6 +89,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         make_run(folder / "regression", targets=names, rows=2000, result={"expected": expected}, drawn=True),
         make_run(folder / "binary", BINARY, smiles=True, drawn=True),
         make_run(folder / "labels", MULTI_LABEL, targets=[f"label {i}" for i in range(10)]),
+        make_chemists_run(folder / "logS", REGRESSION),
+        make_chemists_run(folder / "active", BINARY, targets=["a-very-long-name-of-a-target"]),
         make_run(folder / "classes", MULTI_CLASS, classes=classes, level="node", recipe={"title": "x" * 300}),
     ]
     return [*map(write_report, runs), write_comparison(runs, folder / "comparison.html")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
 import math
@@ -27,16 +28,20 @@ from pointset.reports import pages
 from pointset.reports.charts import Axis
 from pointset.reports.pages import write_comparison, write_report
 from pointset.reports.prediction_charts import agreement, confusion, detection
+from pointset.reports.scores import beside_baseline
 from pointset.reports.svg import picture_of
+from pointset.reports.uncertainty import coverages, row_errors, wilson
 from pointset.reports.verdict import verdict_on
 from pointset.runs.recipe import Expected
-from pointset.runs.records import read_run
+from pointset.runs.records import Predictions, read_run
+from pointset.runs.result import RunResult
 from tests.run_records import (
     BINARY,
     MULTI_CLASS,
     MULTI_LABEL,
     REGRESSION,
     TASKS,
+    make_chemists_run,
     make_run,
     make_several,
     write_csv,
@@ -533,3 +538,170 @@ def test_epochs_without_validation_do_not_break_the_curve(tmp_path: Path) -> Non
     lines = re.findall(r'd="(M[^"]*)"', Page(write_report(tmp_path / "run")).source)
     of_validation = [line for line in lines if line.count("L") == 3 and line.count("M") == 1]
     assert of_validation  # one line through the four epochs that were validated
+
+
+# --- the page for chemists: molecules of an own table
+
+
+def chemists_run(folder: Path, kind: str) -> Path:
+    targets = ["tox a", "tox b"] if kind == "labels" else ["logS"]
+    return make_chemists_run(
+        folder, TASKS[kind], targets=targets, classes=["low", "middle", "high"] if kind == "classes" else []
+    )
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_the_page_for_chemists_begins_with_what_they_ask(kind: str, tmp_path: Path) -> None:
+    page = Page(write_report(chemists_run(tmp_path / "run", kind)))
+    title = "tox a and tox b of delaney.csv" if kind == "labels" else "logS of delaney.csv"
+    assert f"<h1>{title}</h1>" in page.source
+    for words in (
+        "On 120 test molecules it has never seen",
+        "delaney.csv: 1,200 molecules, 960 to learn from, 120 to choose the epoch and 120 to test.",
+        "3 rows cannot be used and were left out",
+        "2 molecules occur twice with different values: the mean was taken.",
+        "Of the 960 molecules to train, 600 were scored.",
+        "a random forest on Morgan fingerprints",
+        "Error by similarity",
+        "Calibration",
+    ):
+        assert words in page.text, words
+    headings = re.findall(r"<h2[^>]*>([^<]+)</h2>", page.source)
+    assert headings[:2] == ["What it learned from", "How good it is"] and headings[-1] == "For researchers"
+    assert '<details class="researchers">' in page.source  # folded
+    assert "4.12 = 2.5 for average atoms, +0.6 by these, +1 by the molecule as a whole" in page.text
+    assert "Typical ones" in page.text and "molecule 17" in page.text
+    assert page.source.count('class="molecule"') == 7 and 'class="graph"' not in page.source.split("<details class")[0]
+    assert 'class="scale"' in page.source and "red raises it" in page.text
+
+
+def test_numbers_have_intervals_and_coverage(tmp_path: Path) -> None:
+    run = chemists_run(tmp_path / "run", "regression")
+    page = Page(write_report(run))
+    found = read_run(run).predictions
+    assert found is not None
+    ((true, _), (lower, upper)) = found.numbers["logS"], found.intervals["logS"]
+    inside = int(((true >= lower) & (true <= upper)).sum())
+    assert f"The 90 % intervals hold the true value in {inside} of 120 cases" in page.text
+    for words in ("Predicted against measured", "Coverage by similarity", "Strokes are 90 % intervals", "88.3 %"):
+        assert words in page.text
+    assert found.similarity is not None and "inside the domain outside mean" in page.text
+    outside = int((np.asarray(found.similarity) < 0.25).sum())
+    assert f"{120 - outside} of 120 test molecules are like those that the model learned from" in page.text
+
+
+def test_graphs_that_are_no_molecules_are_for_researchers(tmp_path: Path) -> None:
+    page = Page(write_report(make_run(tmp_path / "run", drawn=True)))
+    assert '<details class="researchers" open>' in page.source and "molecule" not in page.text
+    assert "<h1>An example</h1>" in page.source and "How far to trust it" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("forest", "interval", "word", "said"),
+    [
+        (0.70, (0.5, 0.8), "level", "level with it: MAE 0.7 eV lies inside"),
+        (0.45, (0.5, 0.8), "worse", "does better here: MAE 0.45 eV"),
+        (0.90, (0.5, 0.8), "better", "does worse: MAE 0.9 eV"),
+        (0.59, None, "worse", "does better here"),
+    ],
+)
+def test_a_better_forest_is_admitted(forest: float, interval: tuple[float, float] | None, word: str, said: str) -> None:
+    parts = {} if interval is None else {"test": {"mae": {"value": 0.6, "lower": interval[0], "upper": interval[1]}}}
+    baselines = {"ecfp forest": {"test": {"mae": forest}}, "mean": {"test": {"mae": 2.0}}}
+    values = {"task": REGRESSION, "metric": "mae", "higher_is_better": False, "test": {"mae": 0.6}}
+    result = RunResult.model_validate(values | {"parts": parts, "baselines": baselines, "units": {"gap": "eV"}})
+    found = beside_baseline(result)
+    assert found is not None and found.word == word and said in found.sentence
+    assert "random forest on Morgan fingerprints" in found.sentence
+    assert "no better than always predicting the mean" not in found.sentence
+    bare = RunResult.model_validate(values | {"baselines": {"mean": {"test": {}}}})
+    assert beside_baseline(bare) is None
+
+
+@pytest.mark.parametrize(("mean", "is_said"), [(0.55, True), (0.65, True), (0.85, False)])
+def test_a_model_that_is_no_better_than_the_mean_is_called_so(mean: float, is_said: bool) -> None:
+    values = {"task": REGRESSION, "metric": "mae", "higher_is_better": False, "test": {"mae": 0.6}}
+    parts = {"test": {"mae": {"value": 0.6, "lower": 0.5, "upper": 0.8}}}
+    baselines = {"ecfp forest": {"test": {"mae": 0.4}}, "mean": {"test": {"mae": mean}}}
+    found = beside_baseline(RunResult.model_validate(values | {"parts": parts, "baselines": baselines}))
+    assert found is not None and ("no better than always predicting the mean" in found.sentence) == is_said
+
+
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize(
+    "missing",
+    [
+        ("lower_logS",), ("lower_logS", "upper_logS"), ("std_logS",), ("similarity",), ("in_domain",),
+        ("lower_logS", "upper_logS", "std_logS", "similarity", "in_domain"),
+    ],
+    ids=lambda missing: "-".join(missing),
+)  # fmt: skip
+def test_whatever_is_missing_only_its_charts_are_left_out(kind: str, missing: tuple[str, ...], tmp_path: Path) -> None:
+    run = chemists_run(tmp_path / "run", kind)
+    with (run / "predictions.csv").open(newline="") as file:
+        header, *rows = list(csv.reader(file))
+    kept = [index for index, name in enumerate(header) if name not in missing]
+    write_csv(run / "predictions.csv", [header[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    page = Page(write_report(run))
+    assert ("Error by similarity" in page.text) == ("similarity" not in missing)
+    for key in ("parts", "part_graphs", "baselines", "calibration", "domain", "warnings", "left_out"):
+        result = json.loads((run / "result.json").read_text())
+        del result[key]
+        write_json(run / "result.json", result)
+    text = Page(write_report(run)).text
+    assert "forest" not in text and "How it learned" in text
+
+
+def test_the_members_of_an_ensemble_are_scored_alone_and_together(tmp_path: Path) -> None:
+    members = [{"name": f"seed {at}", "test": {"mae": value}} for at, value in enumerate((0.66, 0.61, 0.63))]
+    run = make_run(tmp_path / "run", result={"members": members, "test": {"mae": 0.58}, "best_epoch": None})
+    text = Page(write_report(run)).text
+    assert "An ensemble of 3 members: alone their test MAE is 0.61 to 0.66, together 0.58." in text
+    assert "123,456 parameters in all" in text
+
+
+def test_molecules_cannot_become_markup(tmp_path: Path) -> None:
+    run = make_chemists_run(tmp_path / "run", targets=[HOSTILE], recipe={"dataset": {"file": f"x/{HOSTILE}.csv"}})
+    result = json.loads((run / "result.json").read_text())
+    baselines = {HOSTILE: {"test": {"mae": 0.1}}}
+    write_json(run / "result.json", result | {"warnings": [HOSTILE], "baselines": baselines})
+    examples = json.loads((run / "examples.json").read_text())
+    for one in examples["worst"]:
+        one["graph"] |= {"smiles": HOSTILE, "name": HOSTILE}
+    write_json(run / "examples.json", examples)
+    page = Page(write_report(run))
+    assert "script" not in page.tags and "<script" not in page.source and HOSTILE in page.text
+    assert 'class="graph"' in page.source.split("<details class")[0]  # RDKit cannot read it: the plain graph is drawn
+
+
+def test_infinite_intervals_and_unknown_similarity_do_not_stop_a_report(tmp_path: Path) -> None:
+    run = chemists_run(tmp_path / "run", "regression")
+    header = ["graph", "smiles", "logS", "predicted_logS", "lower_logS", "upper_logS", "std_logS"]
+    rows = [[at, "CCO", float(at), at + 0.1, -math.inf, math.inf, math.nan, math.nan, ""] for at in range(9)]
+    write_csv(run / "predictions.csv", [*header, "similarity", "in_domain"], rows)
+    page = Page(write_report(run))
+    assert "hold the true value in 9 of 9 cases" in page.text and "Error by similarity" not in page.text
+    assert "inf" not in re.sub(r"[a-z]*inf[a-z]+", "", page.source.lower()).split("<body>")[1]
+
+
+def test_coverage_of_errors_of_known_size() -> None:
+    """Errors of 0, 1 and 3 standard deviations: 68 % hold the first two, 99.9 % all."""
+    true, predicted, std = np.zeros(3), np.array([0.0, 2.0, 3.0]), np.array([1.0, 2.0, 1.0])
+    assert coverages(true, predicted, std, np.array([0.1, 0.69, 0.999])).tolist() == [1 / 3, 2 / 3, 1.0]
+    low, high = wilson(np.array([0.5, 1.0]), np.array([10.0, 10.0]))
+    assert low == pytest.approx([0.2366, 0.7225], abs=1e-4) and high == pytest.approx([0.7634, 1.0], abs=1e-4)
+
+
+def test_errors_of_rows() -> None:
+    base = {"metric": "mae", "higher_is_better": False, "test": {}}
+    numbers = {
+        "a": (np.array([0.0, 2.0]), np.array([1.0, math.nan])),
+        "b": (np.array([4.0, 0.0]), np.array([4.0, 1.0])),
+    }
+    both = row_errors(Predictions(2, True, numbers), RunResult.model_validate(base | {"task": REGRESSION}))
+    assert both.tolist() == [0.5, 0.5]  # 1 of spread 1 and 0; 1 of spread 2
+    labels = row_errors(Predictions(2, True, numbers), RunResult.model_validate(base | {"task": MULTI_LABEL}))
+    assert labels.tolist() == [0.5, 1.0]
+    classes = Predictions(3, True, classes={"c": (["x", "y", ""], ["x", "x", "x"])})
+    wrong = row_errors(classes, RunResult.model_validate(base | {"task": MULTI_CLASS}))
+    assert wrong[:2].tolist() == [0.0, 1.0] and math.isnan(wrong[2])

@@ -18,7 +18,8 @@ from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.errors import SpecError
 from pointset.metrics import higher_is_better, metric_named, metric_names
-from pointset.training.scoring import Scores, check_metric, score
+from pointset.training import scoring
+from pointset.training.scoring import Scores, check_metric, score, score_with_intervals
 
 NAN = math.nan
 Floats = NDArray[np.float64]
@@ -239,3 +240,69 @@ def test_the_direction_of_metrics() -> None:
     assert all(higher_is_better(metric.value) is metric.higher_is_better for metric in Metric)
     with pytest.raises(SpecError, match="did you mean 'accuracy'"):
         metric_named("acuracy")
+
+
+def bootstrap(predictions: Floats, targets: Floats, of: Card, scale: TargetScale | None, groups: Any) -> dict[str, Any]:
+    """The slow and obvious way: draw rows, score the drawn table, take the quantiles."""
+    found: dict[str, list[float]] = {metric: [] for metric in metric_names(of.task)}
+    for times in scoring._resamples(int(max(groups)) + 1):
+        for one in times.astype(int):
+            rows = np.repeat(np.arange(len(targets)), one[groups])
+            for metric, value in scored(predictions[rows], targets[rows], of, scale).overall.items():
+                found[metric].append(value)
+    defined = {metric: [value for value in values if not math.isnan(value)] for metric, values in found.items()}
+    return {metric: np.quantile(values, [0.025, 0.975]) for metric, values in defined.items() if values}
+
+
+@pytest.mark.parametrize("task", list(Task), ids=lambda task: task.name)
+@pytest.mark.parametrize("together", [1, 3], ids=["rows", "groups of rows"])
+def test_intervals_are_those_of_drawing_rows_again(task: Task, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "_RESAMPLES", 60)
+    monkeypatch.setattr(scoring, "_DRAWS_AT_ONCE", 700)  # several batches
+    generator = np.random.default_rng(int(together))
+    columns = {Task.MULTI_CLASS: 4, Task.BINARY: 1}.get(task, 2)
+    predictions = generator.normal(size=(36, columns)).round(1)  # with ties
+    if task is Task.MULTI_CLASS:
+        targets: Any = generator.integers(-1, 3, size=36)
+        predictions[np.arange(36), targets] += 1.0
+    elif task is Task.REGRESSION:
+        targets = predictions + generator.normal(size=predictions.shape) - 500
+    else:
+        targets = (generator.random(predictions.shape) < 0.2 + 0.4 * (predictions > 0)).astype(np.float64)
+    if task is not Task.MULTI_CLASS:
+        targets[generator.random(targets.shape) < 0.2] = NAN
+    of = card(task, 1 if task is Task.MULTI_CLASS else columns, columns if task is Task.MULTI_CLASS else 0)
+    scale = TargetScale.of(torch.tensor(targets)) if task is Task.REGRESSION else None
+    groups = np.arange(36) // together
+    given = torch.tensor(predictions), torch.tensor(targets)
+    got = score_with_intervals(*given, of, scale, groups=groups if together > 1 else None)
+    expected = bootstrap(predictions, targets, of, scale, groups)
+    assert set(got) == set(metric_names(task)) == set(expected)
+    for metric, (lower, upper) in expected.items():
+        assert same(got[metric].value, score(*given, of, scale).overall[metric])
+        assert same(got[metric].lower, lower) and same(got[metric].upper, upper), metric
+        assert got[metric].lower < got[metric].value < got[metric].upper
+    assert got == score_with_intervals(*given, of, scale, groups=groups)
+
+
+def test_the_interval_of_a_mean_is_the_usual_one() -> None:
+    """Of many rows the MAE is a mean, whose interval is ± 1.96 standard errors."""
+    errors = torch.tensor(np.random.default_rng(0).exponential(size=(4000, 1)))
+    got = score_with_intervals(errors, torch.zeros(4000, 1), card(Task.REGRESSION), None)["mae"]
+    half = 1.96 * float(errors.std()) / 4000**0.5
+    assert got.upper - got.value == pytest.approx(half, rel=0.1)
+    assert got.value - got.lower == pytest.approx(half, rel=0.1)
+
+
+def test_scores_without_an_interval() -> None:
+    few = score_with_intervals(torch.zeros(4, 1), torch.ones(4, 1), card(Task.REGRESSION), None)
+    assert few["mae"].value == 1 and math.isnan(few["mae"].lower) and math.isnan(few["mae"].upper)
+    labels = torch.ones(40, 1)
+    got = score_with_intervals(torch.randn(40, 1), labels, card(Task.BINARY), None)
+    assert math.isnan(got["roc_auc"].lower) and not math.isnan(got["accuracy"].lower)
+    broken = score_with_intervals(torch.full((40, 1), NAN), labels, card(Task.BINARY), None)
+    assert all(math.isnan(number) for interval in broken.values() for number in interval)
+    nothing = score_with_intervals(torch.zeros(0, 1), torch.zeros(0, 1), card(Task.REGRESSION), None)
+    assert all(math.isnan(number) for interval in nothing.values() for number in interval)
+    constant = score_with_intervals(torch.zeros(9, 1), torch.full((9, 1), 0.1), card(Task.REGRESSION), None)
+    assert math.isnan(constant["r2"].lower) and constant["mae"].upper == pytest.approx(0.1)

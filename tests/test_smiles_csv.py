@@ -128,12 +128,12 @@ def test_the_column_of_smiles_is_found(tmp_path: Path, name: str) -> None:
     assert len(smiles_csv(table(tmp_path, [(1.5, "CCO")], header=f"y,{name}"))) == 1
 
 
-def test_all_columns_of_numbers_are_targets_but_identifiers(tmp_path: Path) -> None:
-    header = ",id,smiles,logP,MolWt,note,split,chembl_id"
-    rows = [(n, n, smiles, n / 7, "" if n == 3 else 10 * n, "ok", "train", n) for n, smiles in enumerate(MOLECULES)]
+def test_identifiers_and_words_are_not_targets(tmp_path: Path) -> None:
+    header = ",id,smiles,logP,note,split,chembl_id"
+    rows = [(n, n, smiles, n / 7, "ok", "train", n) for n, smiles in enumerate(MOLECULES)]
     dataset = smiles_csv(table(tmp_path, rows, header=header))
-    assert dataset.target_names == ("logP", "MolWt")
-    assert "logP, MolWt" in dataset.card.notes[0]
+    assert dataset.target_names == ("logP",)
+    assert "the target is logP" in dataset.card.notes[0] and "'chembl_id'" in dataset.card.notes[1]
 
 
 def test_classes_with_many_digits_stay_apart(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_gzip_tabs_and_semicolons(tmp_path: Path) -> None:
 
 def test_missing_values_are_nan_and_rows_without_any_are_rejected(tmp_path: Path) -> None:
     rows = [("CCO", 1.5, ""), ("CC", "NA", 2), ("C", "nan", "null"), ("O", "-", " "), ("N", "3e-1", "n/a")]
-    dataset = smiles_csv(table(tmp_path, rows, header="smiles,a,b"), max_rejected=0)
+    dataset = smiles_csv(table(tmp_path, rows, header="smiles,a,b"), targets=["a", "b"], max_rejected=0)
     assert dataset.targets is not None
     np.testing.assert_array_equal(dataset.targets.numpy(), [[1.5, np.nan], [np.nan, 2], [0.3, np.nan]])
     assert [(one.row, one.kind) for one in dataset.rejected] == [(4, "no target"), (5, "no target")]
@@ -264,7 +264,8 @@ def test_missing_values_are_nan_and_rows_without_any_are_rejected(tmp_path: Path
         ("1_000", "expected a number"),
         ("1,5", "decimal point, not a comma"),
         ("true", "expected a number"),
-        (">100", "is '>100', a limit; expected a number"),
+        (">>100", "is '>>100', a limit; expected a number"),
+        ("> n.d.", "a limit; expected a number"),
         ("~3", "a limit; expected a number"),
         ("12 uM", "expected a number alone"),
         ("5±1", "expected a number alone"),
@@ -343,11 +344,11 @@ def test_more_than_a_tenth_bad_stops_with_a_summary(tmp_path: Path, cache: Path)
     assert "line 2: 'C(C'" in message and "line 3:" in message and "… and 6 more" in message
     assert "max_rejected=1.0" in message and len(caught.value.rejected) == 11
     assert not list(cache.rglob("*"))
-    assert len(smiles_csv(path, max_rejected=0.11)) == 89
+    assert len(smiles_csv(path, max_rejected=0.11, duplicates="keep")) == 89
     with pytest.raises(TooManyRejectedError):  # also when it is in the cache by now
         smiles_csv(path)
     exactly = table(tmp_path, [("C(C", 1), *[("CCO", 0.5)] * 9], name="exactly.csv")
-    assert len(smiles_csv(exactly)) == 9
+    assert len(smiles_csv(exactly, duplicates="keep")) == 9
 
 
 def test_when_no_row_is_left_nothing_helps(tmp_path: Path) -> None:
@@ -523,7 +524,7 @@ def test_the_same_molecule_written_differently_is_the_same_graph(
     order = list(range(molecule.GetNumAtoms()))
     generator.shuffle(order)
     again = Chem.MolToSmiles(Chem.RenumberAtoms(molecule, order), canonical=False)
-    dataset = smiles_csv(table(tmp_path_factory.mktemp("t"), [(smiles, 1.5), (again, 1.5)]))
+    dataset = smiles_csv(table(tmp_path_factory.mktemp("t"), [(smiles, 1.5), (again, 1.5)]), duplicates="keep")
     one, other = (dataset.graphs[index].to_dict() for index in (0, 1))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[key], other[key]) for key in ("x", "edge_index", "edge_attr"))
@@ -562,11 +563,16 @@ def test_other_settings_are_another_entry_of_the_cache(tmp_path: Path) -> None:
     path = table(tmp_path, [("CO", 1.5, 7), ("C", 2.5, 8)], header="smiles,y,z")
     seen = [
         smiles_csv(path, **settings)
-        for settings in ({}, {"targets": "y"}, {"targets": ["z", "y"]}, {"hydrogens": True})
+        for settings in (
+            {"targets": ["y", "z"]},
+            {"targets": "y"},
+            {"targets": ["z", "y"]},
+            {"targets": "y", "hydrogens": True},
+        )
     ]
     assert len({tuple(flat(dataset)) for dataset in seen}) == 4
     table(tmp_path, [("CO", 1.5, 7), ("C", 3.5, 8)], header="smiles,y,z")
-    assert flat(smiles_csv(path)) != flat(seen[0])
+    assert flat(smiles_csv(path, targets=["y", "z"])) != flat(seen[0])
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -610,8 +616,10 @@ def test_every_row_is_kept_or_rejected(
         writer.writerows(rows)
     expected = sum(any(cell.strip() for cell in row) for row in rows)
     kept: list[int] = []
+    merged = 0
     try:
         dataset = smiles_csv(path, targets=targets, max_rejected=1.0, seed=1)
+        merged = dataset.merged
         rejected: Sequence[Rejected] = dataset.rejected
         kept = [] if dataset.rows is None else dataset.rows.tolist()
         assert len(kept) == len(dataset)
@@ -620,7 +628,7 @@ def test_every_row_is_kept_or_rejected(
     except PointsetError:
         return
     every = [*kept, *(one.row for one in rejected)]
-    assert len(every) == len(set(every)) == expected and min(every) > 1
+    assert len(every) == len(set(every)) == expected - merged and min(every) > 1
 
 
 @settings(max_examples=60)
@@ -661,8 +669,9 @@ def test_the_command_fails_with_the_summary_and_keeps_the_rows(tmp_path: Path) -
         ([str(tmp_path / "none.csv")], "there is no file"),
         ([str(tmp_path / "none.xyz")], "there is no file"),
         ([str(text(tmp_path, "x", "a.xyz"))], "not a known kind of data"),
-        ([str(text(tmp_path, "x", "a.xlsx"))], "Save the sheet as CSV (UTF-8)"),
-        ([str(text(tmp_path, "x", "a.sdf"))], "Export SMILES"),
+        ([str(text(tmp_path, "x", "a.xls"))], "Save it as .xlsx, or the sheet as CSV (UTF-8)"),
+        ([str(text(tmp_path, "x", "a.xlsx"))], "is not a workbook that can be read"),
+        ([str(text(tmp_path, "x", "a.pdb"))], "Export an SDF"),
         ([str(path), "--target", "z"], "(--target)"),
         ([str(text(tmp_path, "a,b\nC,1\n", "n.csv"))], "(--smiles)"),
         ([str(text(tmp_path, "C,1\n", "h.csv")), "--smiles", "0", "--target", "1"], "(--no-header)"),
@@ -734,13 +743,14 @@ def test_decimal_commas_are_numbers(tmp_path: Path, separator: str, targets: str
 def test_a_stray_decimal_comma_among_points_is_a_bad_row(tmp_path: Path) -> None:
     path = text(tmp_path, "smiles;y\n" + "C;0.5\n" * 9 + "C;1,5\n")
     dataset = smiles_csv(path)
-    assert lines(dataset) == [11] and "not a comma" in dataset.rejected[0].reason and len(dataset.card.notes) == 1
+    assert dataset.merged == 8 and dataset.card.notes[-1].startswith("1 molecule stands in 9 rows")
+    assert lines(dataset) == [11] and "not a comma" in dataset.rejected[0].reason and len(dataset.card.notes) == 2
 
 
 def test_limits_are_never_classes(tmp_path: Path) -> None:
     path = table(tmp_path, [("C", ">100"), ("CC", "<5"), ("O", "12 uM"), ("N", "7.5"), ("CO", "8.5"), ("CN", "weak")])
     dataset = smiles_csv(path, targets="y", max_rejected=1.0)
-    assert dataset.card.task is Task.REGRESSION and lines(dataset) == [2, 3, 4, 7]
+    assert dataset.card.task is Task.REGRESSION and lines(dataset) == [4, 7]
     classes = [("C", "1a"), ("CC", "2b"), ("O", "1a")]
     with pytest.raises(SpecError, match=r"'1a'.*--task multi-class"):
         smiles_csv(table(tmp_path, classes, name="c.csv"), targets="y")

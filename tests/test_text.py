@@ -20,6 +20,7 @@ from pointset.text import (
     printable,
     short_clock,
     visible,
+    with_interval,
     with_spread,
 )
 
@@ -73,6 +74,24 @@ def test_shares_and_spreads() -> None:
     assert [percent(share) for share in (0, 0.0005, 0.125, 1)] == ["0.0 %", "< 0.1 %", "12.5 %", "100.0 %"]
     assert with_spread(0.063, 0.003) == "0.063 ± 0.003"
     assert with_spread(0.063, None) == with_spread(0.063, math.nan) == "0.063"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((0.6134, 0.5301, 0.7012), "0.61 (0.53–0.70)"),
+        ((0.6134, 0.6101, 0.6182), "0.6134 (0.6101–0.6182)"),
+        ((123.4, 101.0, 146.2), "123 (101–146)"),
+        ((-3.21, -3.4, -3.0), "−3.21 (−3.40 to −3.00)"),
+        ((1.0, 1.0, 1.0), "1.0000 (1.0000–1.0000)"),
+        ((0.5, None, None), "0.5"),
+        ((0.5, math.nan, math.nan), "0.5"),
+        ((None, None, None), "–"),
+        ((math.inf, 1.0, math.inf), "∞"),
+    ],
+)
+def test_scores_with_intervals(values: tuple[float | None, float | None, float | None], text: str) -> None:
+    assert with_interval(*values) == text
 
 
 def test_counts() -> None:

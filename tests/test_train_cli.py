@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from pointset.cli.main import app
 from pointset.cli.train import print_result
 from pointset.runs.recipe import Recipe
+from pointset.text import with_interval
 from tests.command_line import ended as invoke
 from tests.run_records import make_run
 from tests.small_training import changed
@@ -26,7 +27,11 @@ runner = CliRunner()
 def test_a_run_from_the_shell(recipe_file: Path, tmp_path: Path) -> None:
     code, said = invoke("train", recipe_file, "trainer.epochs=1", "seed=4", "--run-dir", "run", "--device", "cpu")
     assert code == 0, said
-    assert "test: MAE" in said and "best epoch 1 of 1" in said and "scored once" in said
+    parts = json.loads(Path("run/result.json").read_text())["parts"]
+    assert list(parts) == ["train", "val", "test"] and "95 % intervals" in said
+    train, test = parts["train"]["mae"], parts["test"]["mae"]
+    assert train["lower"] < train["value"] < train["upper"] and with_interval(**train) in said
+    assert f"test: MAE {with_interval(**test)}" in said and "best epoch 1 of 1" in said and "scored once" in said
     assert f"report: {Path('run') / 'report.html'}" in said
     result = json.loads(Path("run/result.json").read_text())
     assert result["seed"] == 4 and result["epochs"] == 1
@@ -106,12 +111,15 @@ def test_evaluate_gives_the_same_again(recipe_file: Path, tmp_path: Path) -> Non
     invoke("train", recipe_file, "--run-dir", "run", "--device", "cpu", "--progress", "quiet")
     code, said = invoke("evaluate", "run")
     assert code == 0 and "the same as the run itself has recorded" in said
+    assert with_interval(**json.loads(Path("run/result.json").read_text())["parts"]["test"]["mae"]) in said
     code, said = invoke("evaluate", "run", "--part", "val", "--json")
     found, result = json.loads(said), json.loads(Path("run/result.json").read_text())
     assert found["scores"]["mae"] == pytest.approx(result["val"]["mae"], rel=1e-6)
     assert found["recorded"] is None
     code, said = invoke("evaluate", "run", "--file", tmp_path / "data" / "graphs.g6", "--json")
     assert json.loads(said)["graphs"] == 40
+    code, said = invoke("evaluate", "run", "--part", "train", "--json")
+    assert json.loads(said)["intervals"]["mae"] == pytest.approx(result["parts"]["train"]["mae"], rel=1e-6)
 
 
 def test_evaluate_refuses_other_targets(recipe_file: Path, tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ class TestOneRun:
     def test_balanced_targets_are_learned(self, tmp_path: Path) -> None:
         edges = edge_counts()["edges"]
         recipe = write_graphs(tmp_path / "data", {"edges": edges, "twice": [2 * count for count in edges]})
-        result = run(changed(recipe, balance_targets=True, trainer__epochs=8), tmp_path / "run")
+        settings = {"dataset__targets": ["edges", "twice"], "balance_targets": True, "trainer__epochs": 8}
+        result = run(changed(recipe, **settings), tmp_path / "run")
         assert set(result["per_target"]) == {"edges", "twice"} and result["test"]["normalised_mae"] < 1.0
 
     def test_patience_ends_a_run(self, recipe: Recipe, tmp_path: Path) -> None:

@@ -29,3 +29,26 @@ def test_more_than_there_are(tmp_path: Path) -> None:
     recipe = changed(write_graphs(tmp_path, edge_counts()), dataset__train_graphs=41)
     with pytest.raises(SpecError, match=r"got dataset.train_graphs=41; expected at most the 32 of .*, or null for all"):
         load_data(recipe, progress=False)
+
+
+def test_the_forecast_of_memory_knows_that_pst_fast_has_fewer_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    from pointset.native import build
+    from pointset.runs.recipe_files import read_recipe
+    from pointset.training import data as module
+    from pointset.training.data import graph_bytes
+
+    class Data:
+        points = type("Points", (), {"num_nodes": np.array([100]), "ranks": np.array([99])})
+
+        def part(self, _: str) -> np.ndarray:
+            return np.array([0])
+
+    def needed(preset: str, active: bool) -> int:
+        monkeypatch.setattr(module, "native_status", lambda: build.Status(active, ""))
+        recipe = read_recipe("molecules", ["dataset.file=x.csv", f"model.preset={preset}", "model.descriptors=null"])
+        return int(graph_bytes(recipe, Data())[0])  # type: ignore[arg-type]
+
+    assert needed("pst-fast", False) * 2 == needed("pst", False) == needed("pst", True)
+    assert needed("pst-fast", True) * 2 == needed("pst-fast", False)

@@ -83,3 +83,11 @@ def test_a_failure_in_a_process_is_told(recipe: Recipe, tmp_path: Path) -> None:
     exploding = changed(recipe, optimizer__lr=1e30, optimizer__clip=None)
     with pytest.raises(PointsetError, match="the loss became"):
         train(exploding, tmp_path / "run", device="cpu", watch="quiet", devices=2)
+
+
+def test_the_space_for_a_folder_that_another_process_makes_is_known(tmp_path: Path) -> None:
+    from pointset.runs.folder import check_space
+
+    check_space(tmp_path / "not" / "there", 1)
+    with pytest.raises(PointsetError, match="the run writes up to"):
+        check_space(tmp_path / "not" / "there", 2**70)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ VERSION = "0.1.0"
 Count = TypeVar("Count", int, "NDArray[np.int64]")
 
 _STATUS = Path("/proc/self/status")
+_SYSTEM_TIMES = Path("/proc/stat")
 _RESET = Path("/proc/self/clear_refs")
 _PEAK_ONLY = "5"  # of what the kernel can forget
 NEVER_A_PROBLEM = 64 * 2**20  # bytes; asking the system takes longer than converting a small graph
@@ -30,6 +32,35 @@ _KEPT_NUMBERS = 8
 def cores() -> int:
     """How many this process may use: fewer than there are where a scheduler or a container gave it some."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cores_used_by_others(seconds: float) -> float | None:
+    """How many of our cores other processes use, on average over so many seconds, in which this process sleeps.
+
+    Work of lower priority than ours does not count: it gives way. None where the system does not say (not Linux).
+    """
+    busy, own = _busy_seconds(), time.process_time()
+    start = time.perf_counter()
+    if busy is None:
+        return None
+    time.sleep(seconds)
+    passed, later = time.perf_counter() - start, _busy_seconds()
+    return None if later is None else max(0.0, (later - busy - (time.process_time() - own)) / passed)
+
+
+def _busy_seconds() -> float | None:
+    """Processor time of all processes on our cores since the system started."""
+    try:
+        lines = _SYSTEM_TIMES.read_text().splitlines()
+    except OSError:
+        return None
+    gives_way = os.getpriority(os.PRIO_PROCESS, 0) <= 0  # then what is ``nice`` gives way to us
+    ours, ticks = {f"cpu{number}" for number in os.sched_getaffinity(0)}, 0
+    for name, *columns in (line.split() for line in lines if line.startswith("cpu")):
+        if name in ours:
+            user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen, *_ = map(int, columns)
+            ticks += user + system + interrupts + soft_interrupts + stolen + (0 if gives_way else nice)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def resident_bytes() -> int:

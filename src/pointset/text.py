@@ -25,6 +25,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return text.replace("-", "−")
 
 
+def signed(value: float, digits: int = 4) -> str:
+    """``+0.31``, ``−1.2``, ``0``."""
+    return ("+" if value > 0 else "") + number(value, digits)
+
+
 def fixed(value: float | None, digits: int) -> str:
     """``0.0630``, ``1,234.5``: so many digits after the point, for columns; huge values as :func:`number` has them."""
     if value is None or not abs(value) < _HUGE:  # NaN, too
@@ -45,9 +50,35 @@ def percent(share: float) -> str:
     return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
 
+def whole_percent(share: float) -> str:
+    """``90 %``."""
+    return f"{100 * share:.0f} %"
+
+
 def with_spread(value: float | None, std: float | None) -> str:
     """``0.063 ± 0.003``."""
     return number(value) if std is None or math.isnan(std) else f"{number(value)} ± {number(std, 2)}"
+
+
+def with_interval(value: float | None, lower: float | None, upper: float | None) -> str:
+    """``0.61 (0.53–0.70)``, ``−3.2 (−3.4 to −3.0)``: as many digits as the width of the interval allows."""
+    if value is None or lower is None or upper is None or not math.isfinite(value + upper - lower):
+        return number(value)
+    return f"{fixed(value, _digits(lower, upper))} ({interval_text(lower, upper)})"
+
+
+def interval_text(lower: float | None, upper: float | None) -> str:
+    """``0.53–0.70``, ``−3.4 to −3.0``; a dash where one of them is not known."""
+    if lower is None or upper is None or math.isnan(lower + upper):
+        return _NO_NUMBER
+    digits = _digits(lower, upper)
+    return f"{fixed(lower, digits)}{' to ' if lower < 0 else '–'}{fixed(upper, digits)}"
+
+
+def _digits(lower: float, upper: float) -> int:
+    """Digits after the point with which both ends differ in two places."""
+    width = upper - lower
+    return min(max(1 - math.floor(math.log10(width)), 0), 6) if 0 < width < math.inf else 4
 
 
 def counted(count: int, noun: str) -> str:

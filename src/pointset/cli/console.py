@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
+import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from pointset.cli.entry import INTERRUPTED
 from pointset.errors import MissingExtraError, PointsetError, TrainingStopped
+from pointset.stopping import held_back
 from pointset.text import printable
 
 _PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few for a line to be found by grep
@@ -70,7 +72,8 @@ def reported_errors(interrupted: str = "Interrupted; nothing was written.", *, r
         resume: how to resume, said behind both.
     """
     try:
-        yield
+        with said_at_the_end(f"{interrupted} {resume}".strip()):
+            yield
     except TrainingStopped as stopped:
         exit_interrupted(f"{stopped} {resume}")
     except PointsetError as error:
@@ -107,14 +110,35 @@ def exit_interrupted(message: str, command: str = "") -> NoReturn:
 
 
 def load_torch() -> None:
-    """Import torch with Ctrl-C held back until it is done: inside its C++ start-up an interrupt aborts the process."""
-    if not hasattr(signal, "pthread_sigmask"):
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    """Import torch with Ctrl-C held back until it is done: inside its C++ start-up an interrupt aborts the process.
+
+    Its threads do not spin while they wait: on a machine with other work they would keep the cores from each other, and
+    a step on two threads takes up to fifty times as long.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    with held_back():
         import torch  # noqa: F401
+
+
+_unfinished: list[str] = []  # what to say where a command is ended in the middle of its work, the innermost last
+
+
+def tell_end(saved: str) -> None:
+    """The last words of a process that was asked to end and is too busy to do so; called by another thread."""
+    hint = _unfinished[-1] if _unfinished else "Interrupted."
+    cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # a progress bar hides it
+    os.write(2, f"{cursor}{f'{saved} ' if saved else ''}{hint}\n".encode(errors="replace"))
+
+
+@contextmanager
+def said_at_the_end(hint: str) -> Iterator[None]:
+    """Inside, these are the last words of a process that is ended in the middle of its work."""
+    _unfinished.append(hint)
+    try:
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _unfinished.remove(hint)
 
 
 def say(message: str, *, style: str | None = None) -> None:

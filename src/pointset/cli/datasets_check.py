@@ -9,35 +9,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from pointset.cli.console import load_torch, print_json, reported_errors, say, show_error, show_left_out
+from pointset.cli.console import (
+    load_torch,
+    output_console,
+    plain_table,
+    print_json,
+    reported_errors,
+    say,
+    show_error,
+    show_left_out,
+)
 from pointset.cli.datasets_show import choose_graphs, describe, show_dataset
-from pointset.cli.options import JsonFlag, NoHeaderFlag, SmilesOption, check_folder_of, refuse_options
-from pointset.text import clipped, counted, printable
+from pointset.cli.options import JsonFlag, NoHeaderFlag, SheetOption, SmilesOption, check_folder_of, refuse_options
+from pointset.text import counted, printable
 
 if TYPE_CHECKING:
     from pointset.datasets.dataset import Dataset
+    from pointset.datasets.own.candidates import Judgement
     from pointset.datasets.own.rejected import Rejected
-    from pointset.datasets.splits.leaks import LeakReport
 
 EXAMPLES = """
 [bold]Examples[/bold]
-  pointset datasets check solubility.csv              [dim]SMILES and all numbers[/dim]
+  pointset datasets check solubility.csv              [dim]what would be learned[/dim]
   pointset datasets check tox.csv --smiles mol --target NR-AR --target SR-p53
   pointset datasets check tox.csv --rejected bad.csv  [dim]keep the bad rows[/dim]
   pointset datasets check proteins/ --table classes.csv --task multi-class
 
 [bold]Files[/bold]
-  Tables of SMILES: .csv, .tsv, .smi, also .gz. Graphs: all that `pointset
+  Tables of SMILES: .csv, .tsv, .smi, .sdf, also .gz; .xlsx, .parquet. Graphs: all that `pointset
   convert` reads; targets are y in the files, or columns of --table, whose
   column 'graph' holds the name of the graph or its number from 0.
 """
 
 _MOST_NODES_DRAWN = 200
-_ONLY_MOLECULES = ("smiles", "no_header", "hydrogens", "lenient")
+_ONLY_MOLECULES = ("smiles", "weights", "duplicates", "no_header", "sheet", "hydrogens", "lenient")
 _ONLY_GRAPHS = ("table", "level")
 _SHOWN_EXAMPLES = 3
-_LONGEST_SMILES = 40
+_MOST_COLUMNS = 60
 
 
 def check(
@@ -46,7 +56,7 @@ def check(
     smiles: SmilesOption = None,
     target: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column to predict; may be repeated. By default all with numbers."),
+        typer.Option(metavar="COLUMN", help="A column to predict; may be repeated. By default the only candidate."),
     ] = None,
     table: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Targets of graphs, a row for each.")] = None,
     task: Annotated[
@@ -54,10 +64,19 @@ def check(
     ] = None,
     level: Annotated[str | None, typer.Option(metavar="LEVEL", help="What has the targets: graph or node.")] = None,
     split: Annotated[
-        str, typer.Option(metavar="HOW", help="random, stratified, scaffold, column:NAME or a file.")
-    ] = "random",
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="random, stratified, scaffold, column:NAME, a file, or auto (the table's own column).",
+        ),
+    ] = "auto",
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the split.")] = 0,
+    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="How much each row counts in training.")] = None,
+    duplicates: Annotated[
+        str, typer.Option(metavar="HOW", help="merge rows of the same molecule, or keep them.")
+    ] = "merge",
     no_header: NoHeaderFlag = False,
+    sheet: SheetOption = None,
     hydrogens: Annotated[bool, typer.Option("--hydrogens", help="Make hydrogens nodes, too.")] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Accept impossible valences.")] = False,
     max_rejected: Annotated[
@@ -91,12 +110,30 @@ def check(
         load_torch()
         options: dict[str, Any] = {"task": task, "split": split, "seed": seed, "max_rejected": max_rejected}
         if molecules:
-            options |= {"smiles": smiles, "targets": target, "header": not no_header}
-            options |= {"hydrogens": hydrogens, "lenient": lenient}
+            options |= {"smiles": smiles, "targets": target, "header": not no_header, "sheet": sheet}
+            options |= {"hydrogens": hydrogens, "lenient": lenient, "weights": weights, "duplicates": duplicates}
         else:
             options |= {"targets": table, "columns": target, "level": level}
+        judgement = None
+        if molecules:
+            options = _columns_by_number(file, options)
+            judgement = _judged(file, options)
+            if judgement is not None and judgement.asks:  # all that could be meant is checked
+                options["targets"] = list(judgement.targets) or [one.column for one in judgement.candidates]
         dataset = _read(file, options, molecules=molecules, rejected=rejected)
-        _print(dataset, as_json=as_json, written=rejected is not None)
+        _print(dataset, judgement, as_json=as_json, written=rejected is not None)
+
+
+def _judged(file: Path, options: dict[str, Any]) -> Judgement | None:
+    """What each column of a table is taken for; None where the targets are named."""
+    from pointset.datasets.own.candidates import judge_columns
+    from pointset.datasets.own.columns import settled_roles
+    from pointset.datasets.own.table_files import open_table
+
+    if options["targets"] is not None:
+        return None
+    table = open_table(file, header=options["header"], sheet=options["sheet"])
+    return judge_columns(table, settled_roles(table, options["smiles"], options["split"], (), options["weights"])[0])
 
 
 def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Path | None) -> Dataset:
@@ -105,11 +142,12 @@ def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Pat
 
     def write(rows: Sequence[Rejected]) -> None:
         if rejected is not None:  # of a table, the rows as they are
-            write_rejected(rejected, rows, file if molecules else None, header=options.get("header", True))
+            table = {"table": file, "header": options["header"], "sheet": options["sheet"]} if molecules else {}
+            write_rejected(rejected, rows, **table)
             say(f"{counted(len(rows), 'row')} left out, written to {rejected}")
 
     try:
-        dataset = smiles_csv(file, **_columns_by_number(file, options)) if molecules else graph_files(file, **options)
+        dataset = smiles_csv(file, **options) if molecules else graph_files(file, **options)
     except TooManyRejectedError as error:
         write(error.rejected)
         show_error(str(error))
@@ -120,42 +158,67 @@ def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Pat
 
 def _columns_by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Columns that are not named like that, but are whole numbers, are meant by number."""
-    from pointset.datasets.own.csv_rows import CsvFile
+    from pointset.datasets.own.table_files import open_table
 
-    header = CsvFile(file, header=options["header"]).header
+    header = open_table(file, header=options["header"], sheet=options["sheet"]).header
 
     def column(text: str) -> str | int:
         return int(text) if text not in header and re.fullmatch("[0-9]{1,9}", text) else text
 
-    smiles, targets = options["smiles"], options["targets"]
+    smiles, targets, weights = options["smiles"], options["targets"], options["weights"]
     return options | {
         "smiles": None if smiles is None else column(smiles),
         "targets": None if targets is None else [column(text) for text in targets],
+        "weights": None if weights is None else column(weights),
     }
 
 
-def _print(dataset: Dataset, *, as_json: bool, written: bool) -> None:
+def _print(dataset: Dataset, judgement: Judgement | None, *, as_json: bool, written: bool) -> None:
     from pointset.datasets.sources import Benchmark
-    from pointset.datasets.splits import find_leaks
+    from pointset.datasets.splits.leaks import describe_leaks, find_leaks
 
     itself = Benchmark(dataset.card, ())
     leaks = find_leaks(dataset.arrays, dataset.split)
     if as_json:
         content = describe(itself, dataset) | {
             "rejected": [dataclasses.asdict(one) for one in dataset.rejected],
+            "merged": dataset.merged,
             "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in leaks.counts.items()],
         }
+        if judgement is not None:
+            content |= {"columns": [dataclasses.asdict(one) for one in judgement.columns], "asks": judgement.asks}
         print_json(content)
         return
     sizes = dataset.arrays.num_nodes
     drawn = [index for index in choose_graphs(sizes, 3, 0) if sizes[index] <= _MOST_NODES_DRAWN]
     show_dataset(itself, dataset, drawn)
+    if judgement is not None:
+        _show_columns(judgement)
     _show_left_out(dataset.rejected, written=written)
     if leaks.found:
-        say(_leaks_text(leaks, dataset), style="yellow")
+        say(f"{describe_leaks(dataset, leaks)}, with --split column:NAME", style="yellow")
     unit = "row" if dataset.smiles is not None else "graph"
-    total = len(dataset) + sum(one.place in ("line", "graph") for one in dataset.rejected)  # not rows of --table
-    say(f"{len(dataset):,} of {counted(total, unit)} can be used", style="yellow" if dataset.rejected else "green")
+    used = len(dataset) + dataset.merged
+    counted_in = [one for one in dataset.rejected if unit == "row" or one.place == "graph"]  # not rows of --table
+    total = used + len(counted_in)
+    merged = f"; {dataset.merged:,} of them are merged into others of the same molecule" if dataset.merged else ""
+    say(f"{used:,} of {counted(total, unit)} can be used{merged}", style="yellow" if dataset.rejected else "green")
+
+
+def _show_columns(judgement: Judgement) -> None:
+    """What each column is taken for; and the question that training will ask."""
+    console = output_console()
+    table = plain_table(console, "column", "values", "example", "taken for", "because", numbers=["values"])
+    for one in judgement.columns[:_MOST_COLUMNS]:
+        values = f"{one.values:,} {one.kind}" if one.values else one.kind
+        cells = (one.name, values, one.example, one.role.value, one.reason)
+        table.add_row(*(Text(printable(cell)) for cell in cells))  # a unit such as [nM] is no markup
+    console.print(table)
+    if (more := len(judgement.columns) - _MOST_COLUMNS) > 0:
+        console.print(f"… and {more:,} more columns")
+    if judgement.asks:
+        for line in f"Training will ask which columns are the targets. {judgement.question()}".split("\n"):
+            say(line, style="yellow")
 
 
 def _show_left_out(rejected: Sequence[Rejected], *, written: bool) -> None:
@@ -170,27 +233,3 @@ def _show_left_out(rejected: Sequence[Rejected], *, written: bool) -> None:
         shown = ", ".join(f"{one.place} {one.row}" for one in without[:_SHOWN_EXAMPLES])
         dots = ", …" if len(without) > _SHOWN_EXAMPLES else ""
         say(f"left out {len(without):,} with no target, which is not a mistake: {shown}{dots}", style="yellow")
-
-
-def _leaks_text(leaks: LeakReport, dataset: Dataset) -> str:
-    """How many graphs of each part were seen in an earlier one, with examples by line and SMILES."""
-    clauses = []
-    for (seen, scored), count in leaks.counts.items():
-        if count:
-            examples = [pair for pair in leaks.pairs if pair.parts == (seen, scored)][:_SHOWN_EXAMPLES]
-            shown = "; ".join(f"{_named(dataset, pair.scored)} = {_named(dataset, pair.seen)}" for pair in examples)
-            noun = "molecules" if dataset.smiles is not None else "graphs"
-            verb = "is" if count == 1 else "are"
-            clauses.append(f"{count:,} of {leaks.sizes[scored]:,} {scored} {noun} {verb} also in {seen} ({shown})")
-    return (
-        f"The split leaks: {'. '.join(clauses)}. Scores on them measure memory, not learning: remove the copies from "
-        "the file, or put them into the same part with --split column:NAME"
-    )
-
-
-def _named(dataset: Dataset, graph: int) -> str:
-    """``line 7 'CCO'`` of a molecule, ``graph 7`` of a graph, by its number in the file."""
-    row = graph if dataset.rows is None else int(dataset.rows[graph])
-    if dataset.smiles is None:
-        return f"graph {row}"
-    return f"line {row} {clipped(printable(dataset.smiles[graph]), _LONGEST_SMILES)!r}"

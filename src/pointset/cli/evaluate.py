@@ -10,7 +10,7 @@ import typer
 
 from pointset.cli.console import load_torch, output_console, print_json, reported_errors, say
 from pointset.cli.options import DataDirOption, JsonFlag
-from pointset.cli.train import print_scores
+from pointset.cli.train import print_coverage, print_parts, print_scores
 from pointset.text import counted, printable
 
 EXAMPLES = """
@@ -54,8 +54,12 @@ def evaluate(
 def _print(found: dict[str, Any]) -> None:
     console = output_console()
     left_out = f"; {counted(found['left_out'], 'row')} left out (pointset datasets check)" if found["left_out"] else ""
-    console.print(f"{printable(found['data'])}, {found['part']}: {counted(found['graphs'], 'graph')}{left_out}")
-    print_scores(console, found["scores"], found["per_target"])
+    limits = f"; {counted(found['limits'], 'limit')} such as >3 not scored" if found["limits"] else ""
+    console.print(f"{printable(found['data'])}, {found['part']}: {counted(found['graphs'], 'graph')}{limits}{left_out}")
+    if len(found["per_target"]) > 1:
+        print_scores(console, found["scores"], found["per_target"])
+    print_parts(console, {found["part"]: found["intervals"]}, {}, {})
+    print_coverage(console, found, found["part"])
     recorded = found["recorded"]
     if recorded is None:
         return

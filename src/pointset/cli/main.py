@@ -14,6 +14,7 @@ from pointset.cli import (
     convert,
     datasets,
     evaluate,
+    explain,
     express,
     inspect,
     predict,
@@ -24,7 +25,10 @@ from pointset.cli import (
     train,
     tune,
 )
+from pointset.cli.console import tell_end
+from pointset.cli.entry import INTERRUPTED
 from pointset.cli.options import Command, Commands
+from pointset.stopping import end_in_time
 
 _EXAMPLES = """
 [bold]Examples[/bold]
@@ -35,6 +39,7 @@ _EXAMPLES = """
   pointset recipes                                  [dim]models and their settings[/dim]
   pointset train counting-small --run-dir runs/one  [dim]train a model[/dim]
   pointset predict runs/mine molecules.csv -o answers.csv
+  pointset explain runs/mine CCO -o why.svg         [dim]which atoms matter[/dim]
   pointset express theorems                         [dim]check the theory[/dim]
   pointset compare zinc --models pst,gin,gps --run-dir runs/three
   pointset reproduce                                [dim]the paper's tables[/dim]
@@ -57,6 +62,7 @@ app.add_typer(recipes.app, name="recipes")
 app.command(cls=Command, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)
+app.command(cls=Command, no_args_is_help=True, epilog=explain.EXAMPLES)(explain.explain)
 app.command(cls=Command, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
 app.command(cls=Command, no_args_is_help=True, epilog=tune.EXAMPLES)(tune.tune)
 app.command(cls=Command, no_args_is_help=True, epilog=compare.EXAMPLES)(compare.compare)
@@ -90,6 +96,7 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ↓ gets a ?, not a traceback
+    end_in_time(tell_end, INTERRUPTED)
     app()
 
 

@@ -70,6 +70,7 @@ JsonFileOption = Annotated[
 ]
 PictureOption = Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the results: .png, .svg, .pdf.")]
 NoHeaderFlag = Annotated[bool, typer.Option("--no-header", help="The table has no header line.")]
+SheetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The sheet of a workbook; by default the first.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", help="Print only problems, no progress and no summary.")]
 
 

@@ -17,6 +17,7 @@ from pointset.cli.options import (
     NoHeaderFlag,
     QuietFlag,
     RunArgument,
+    SheetOption,
     SmilesOption,
     check_folder_of,
     refuse_options,
@@ -34,14 +35,21 @@ EXAMPLES = f"""
 [bold]Examples[/bold]
   pointset predict runs/mine molecules.csv -o out.csv      [dim]SMILES in a column[/dim]
   pointset predict runs/mine library.smi.gz -o out.csv     [dim]a million rows, too[/dim]
+  pointset predict runs/mine hits.sdf -o out.csv           [dim]also .xlsx, .parquet[/dim]
   pointset predict model.zip table.tsv -o out.tsv --smiles structure
   pointset predict runs/mine graphs/ -o out.csv            [dim]a folder of graphs[/dim]
   pointset predict runs/zinc zinc --split test -o out.csv  [dim]a dataset by name[/dim]
+  pointset predict runs/mine molecules.csv -o out.csv --confidence 0.8
 
 [bold]The output[/bold] has the rows of the input, in the same order
   the input's columns   for graph files and datasets: graph
   predicted_TARGET      the number in the target's unit, the probability of
                         a label, or the class; then probability_CLASS for each
+  lower_, upper_TARGET  an interval that holds the truth with 90 % probability
+  std_TARGET            the standard deviation of the error
+  set_TARGET            of labels and classes: those that are not ruled out
+  similarity, in_domain how near the training molecules are (Tanimoto, 0 to 1),
+                        and whether the model knows molecules like this one
   status                ok, or why there is no prediction
   Models of nodes give a row for each, numbered from 0 in the column node.
 {_RESUME}"""
@@ -59,7 +67,8 @@ EMBED_EXAMPLES = f"""
   status                ok, or why there is no representation
 {_RESUME}"""
 INPUT_HELP = "A table of SMILES, a graph file or a folder of them, or the name of a dataset."
-_ONLY_FOR = {"smiles": "TABLE", "no_header": "TABLE", "workers": "TABLE", "split": "DATASET", "data_dir": "DATASET"}
+_ONLY_FOR = dict.fromkeys(("smiles", "no_header", "sheet", "workers"), "TABLE")
+_ONLY_FOR |= dict.fromkeys(("split", "data_dir"), "DATASET")
 LevelName = StrEnum("LevelName", ["GRAPH", "NODE"])
 _Input = Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
 _Output = Annotated[Path, typer.Option("-o", "--output", metavar="OUT.csv", help="The file to write: .csv or .tsv.")]
@@ -67,6 +76,15 @@ _Split = Annotated[str | None, typer.Option(metavar="PART", help="Of a dataset: 
 _BatchSize = Annotated[int, typer.Option(min=1, metavar="N", help="Graphs that are computed together.")]
 _Workers = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Processes that read SMILES; by default as many as needed.")
+]
+_Confidence = Annotated[
+    float,
+    typer.Option(min=0.0, max=1.0, metavar="P", help="Probability with which intervals and sets hold the truth."),
+]
+_NoIntervals = Annotated[bool, typer.Option("--no-intervals", help="Predictions alone, without intervals and domain.")]
+_Descriptors = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="For a model trained with a table of descriptors: that of these molecules."),
 ]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace OUT.csv if it exists.")]
 _Restart = Annotated[bool, typer.Option("--restart", help="Start over instead of resuming an interrupted call.")]
@@ -79,8 +97,12 @@ def predict(
     output: _Output,
     smiles: SmilesOption = None,
     no_header: NoHeaderFlag = False,
+    sheet: SheetOption = None,
     split: _Split = None,
     data_dir: DataDirOption = None,
+    confidence: _Confidence = 0.9,
+    no_intervals: _NoIntervals = False,
+    descriptors: _Descriptors = None,
     batch_size: _BatchSize = 256,
     workers: _Workers = None,
     device: DeviceOption = Device.AUTO,
@@ -105,10 +127,13 @@ def predict(
         quiet,
         smiles=smiles,
         header=not no_header,
+        sheet=sheet,
         part=split,
         data_dir=data_dir,
+        descriptors=descriptors,
         batch_size=batch_size,
         workers=workers,
+        confidence=None if no_intervals else confidence,
     )
 
 
@@ -123,8 +148,10 @@ def embed(
     ] = None,
     smiles: SmilesOption = None,
     no_header: NoHeaderFlag = False,
+    sheet: SheetOption = None,
     split: _Split = None,
     data_dir: DataDirOption = None,
+    descriptors: _Descriptors = None,
     batch_size: _BatchSize = 256,
     workers: _Workers = None,
     device: DeviceOption = Device.AUTO,
@@ -150,8 +177,10 @@ def embed(
         level=None if level is None else level.value,
         smiles=smiles,
         header=not no_header,
+        sheet=sheet,
         part=split,
         data_dir=data_dir,
+        descriptors=descriptors,
         batch_size=batch_size,
         workers=workers,
     )
@@ -207,12 +236,13 @@ def answer_rows(
         from pointset.training.devices import check_device
 
         chosen = check_device(device, precision="32")
-        predictor = load(run)
-        predictor.model.to(chosen)
+        predictor = load(run, descriptors=options.descriptors).to(chosen)
         job = TablePrediction(predictor, options, show=False if quiet else None)
         done = job.begin(part)
         if done and not quiet:
             say(f"Resuming after the first {counted(done, job.unit)}, which an earlier call has answered.")
+        if job.warning:
+            say(f"note: {job.warning}", style="yellow")
         if job.renamed and not quiet:
             say(f"note: the input has such columns already, so ours are named {', '.join(job.renamed)}", style="dim")
         _run(job, part, done, quiet)
@@ -241,6 +271,12 @@ def _show_end(progress: Progress, unit: str, output: Path, seconds: float, quiet
     more = progress.not_ok - len(progress.bad)
     if more > 0:
         say(f"not answered: {more:,} more; the column status says why", style="yellow")
+    if progress.outside and progress.ok:
+        say(
+            f"{progress.outside:,} of {counted(progress.ok, unit)} are unlike what the model was trained on (in_domain "
+            "is no): trust those predictions less",
+            style="yellow",
+        )
     rows = counted(progress.entries, unit)
     if not progress.ok:
         show_error(f"none of {rows} could be answered; {output} says why in its column status")

@@ -20,10 +20,12 @@ EXAMPLES = """
 
 [bold]The page[/bold]
   One HTML file that needs no network: to open, to print, to send. It has the
-  test score beside the paper's, the recipe in words, learning curves,
-  predicted against true (or confusion, ROC and precision-recall curves), the
-  worst graphs, eigenvalue functions, attention, timings, and the commands to
-  run it again. A run that is still training gives a page of what there is.
+  scores of all parts with intervals beside the baselines (or the paper),
+  predicted against measured (or confusion, ROC and precision-recall curves),
+  calibration, error by similarity to training, the worst molecules drawn,
+  learning curves, the recipe in words, timings, and the commands to run it
+  again; eigenvalue functions and attention stand at its end. A run that is
+  still training gives a page of what there is.
 
 [bold]A comparison[/bold]
   Runs that differ only in seed or fold count as one recipe, with mean and

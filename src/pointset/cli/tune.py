@@ -20,11 +20,13 @@ from pointset.cli.options import (
     folder_name,
     named_recipe,
 )
+from pointset.errors import PointsetError
 from pointset.metrics import metric_label
 from pointset.text import counted, duration, number, printable
 
 if TYPE_CHECKING:
     from pointset.runs.recipe import Recipe
+    from pointset.tuning.forecast import StudyForecast
     from pointset.tuning.ranges import Space
     from pointset.tuning.result import TrialRecord, TuningResult
 
@@ -32,7 +34,7 @@ EXAMPLES = """
 [bold]Examples[/bold]
   pointset tune counting-small --run-dir runs/tuned --trials 20
   pointset tune zinc --epochs 30 --range model.dim=32:96 --fix model.layers
-  pointset tune zinc optimizer.weight_decay=0 --timeout 600 --dry-run
+  pointset tune zinc optimizer.weight_decay=0 --minutes 600 --dry-run
   pointset tune zinc --storage postgresql://me@host/db   [dim]on many machines[/dim]
   pointset train runs/tuned/best.yaml --seeds 8          [dim]then the test[/dim]
 
@@ -75,7 +77,10 @@ def tune(
         list[str] | None, typer.Option(metavar="KEY", help="Keep the recipe's value of a key; may be repeated.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Short for trainer.epochs=N.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin no trial after this time.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="BUDGET", help="Begin no trial that cannot end in time; stop one that does not."),
+    ] = None,
     storage: Annotated[
         str | None, typer.Option(metavar="URL", help="A database for many machines. By default a file in DIR.")
     ] = None,
@@ -90,7 +95,9 @@ def tune(
         Progress, typer.Option(metavar="MODE", help="Of each trial: bar, plain, quiet, or auto.")
     ] = Progress.AUTO,
     json_file: JsonFileOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be searched, and end.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be searched and how long it takes.")
+    ] = False,
 ) -> None:
     """Search the hyperparameters of a recipe by validation, on one machine or many; the best comes out as YAML."""
     with reported_errors("Interrupted.", resume="Repeat the command to resume."):
@@ -103,6 +110,7 @@ def tune(
         folder = run_dir if run_dir is not None else Path("runs") / f"tune-{folder_name(chosen.name, 'recipe')}"
         if dry_run:
             _print_plan(space, folder, trials=trials, storage=storage, pruning=not no_pruning)
+            _print_forecast(space, trials, data_dir)
             return
         automatic = "bar" if sys.stderr.isatty() else "quiet"  # in a log the line of each trial is enough
         result = _search(
@@ -113,13 +121,15 @@ def tune(
             fixed=fixed,
             storage=storage,
             study=study,
-            timeout=timeout,
+            minutes=minutes,
             seed=seed,
             pruning=not no_pruning,
             data_dir=data_dir,
             device=device.value,
             watch=automatic if progress is Progress.AUTO else progress.value,
         )
+        if minutes is not None and (done := sum(map(result.count, ("complete", "pruned", "failed")))) < trials:
+            say(f"{done} of {counted(trials, 'trial')} are done, and the time is up; repeat the command for more.")
         _finish(result, json_file)
 
 
@@ -143,7 +153,7 @@ def _search(space: Space, folder: Path, **options: Any) -> TuningResult:
     for note in space.notes:
         say(note, style="dim")
     load_torch()
-    return search(space.recipe, folder, on_trial=_show_trial, **options)
+    return search(space.recipe, folder, on_trial=_show_trial, on_forecast=_show_forecast, **options)
 
 
 # --- what is printed
@@ -166,6 +176,25 @@ def _print_plan(space: Space, folder: Path, *, trials: int, storage: str | None,
     console.print(f"{counted(trials, 'trial')} of {counted(space.recipe.trainer.epochs, 'epoch')}, {ends}")
     database = folder / "study.db" if storage is None else f"a database ({storage.partition(':')[0]})"
     console.print(f"folder: {folder}; study: {database}", soft_wrap=True)
+
+
+def _print_forecast(space: Space, trials: int, data_dir: Path | None) -> None:
+    """How long it would take; where the data is not there, the plan is shown without."""
+    load_torch()
+    from pointset.training.data import load_data
+    from pointset.tuning.forecast import forecast_study
+    from pointset.tuning.session import without_test
+
+    try:
+        forecast = forecast_study(space, without_test(load_data(space.recipe, data_dir)))
+    except PointsetError as error:
+        output_console().print(f"how long it takes cannot be said: {printable(str(error))}", style="yellow")
+        return
+    output_console().print(forecast.text(trials))
+
+
+def _show_forecast(forecast: StudyForecast, trials: int) -> None:
+    say(forecast.text(trials))
 
 
 def _show_trial(trial: TrialRecord, result: TuningResult) -> None:

@@ -27,7 +27,7 @@ from pointset.files import cache_folder, replacing
 Notes = dict[str, Any]  # plain values, for JSON
 _VERSION = 1  # raise it when the same files would be read differently
 _METADATA = "pointset"
-_ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos")
+_ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos", "lower", "upper", "weights")
 
 
 def file_digest(path: Path) -> str:

@@ -80,6 +80,7 @@ class Card:
     reference: str = ""  # the publication
     paper: PaperRow | None = None
     molecules: str | None = None  # how SMILES become graphs of this kind: "ogb" or "zinc"
+    descriptors: int = 0  # numbers that each graph brings as a whole
     notes: tuple[str, ...] = ()
 
     @property

@@ -12,21 +12,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pointset.arrays import Integers
+from pointset import notebook
+from pointset.arrays import Floats, Integers
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.splits.parts import Split, check_split
-from pointset.datasets.table import GraphTable
+from pointset.datasets.table import GraphTable, Limits
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.graphs import FlatFeatures, GraphArrays, LazySequence
 from pointset.points.matrices import DEFAULT_MATRIX
 from pointset.points.point_set import PointSets
 from pointset.points.store import PointStore
+from pointset.text import listed
 
 if TYPE_CHECKING:
     from pointset.datasets.own.rejected import Rejected
     from pointset.datasets.splits import LeakReport
 
+OWN_FILE = "own file"  # the origin of the user's own data
+_MOST_SHOWN = 6  # rows and targets that a notebook shows
 _ROUNDING = 1e-12
 
 
@@ -77,7 +81,7 @@ class Provenance:
     """What a dataset was read from, for the record of a run."""
 
     source: str  # for people
-    origin: str  # "data folder", "cache", "package …", "made here", "own file"
+    origin: str  # "data folder", "cache", "package …", "made here", or OWN_FILE
     files: tuple[Path, ...] = ()
     sha256: tuple[str, ...] = ()  # of each file
 
@@ -124,6 +128,11 @@ class Dataset:
     smiles: Sequence[str] | None = None  # of each graph, where it is a molecule
     rejected: Sequence[Rejected] = ()  # rows of own data that could not be read, with reasons
     rows: Integers | None = None  # (G,) of own data: the line of each graph, or its number in graph files
+    row_unit: str = "line"  # what ``rows`` count: "line" of text, "record" of SDF, "row" of a sheet, "graph"
+    file_of: Integers | None = None  # (G,) which of the provenance's files each row is in, where there are several
+    merged: int = 0  # rows of own data that became one graph with an earlier row of the same molecule
+    limits: Limits | None = None  # of a regression
+    weights: Floats | None = None  # (G,) how much each graph counts in training, from 0; None: all the same
 
     def __post_init__(self) -> None:
         y = self.features.y
@@ -143,6 +152,27 @@ class Dataset:
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {len(indices):,}" for name, indices in self.split.items())
         return f"Dataset({self.card.name}: {len(self):,} graphs; {parts or 'no split'})"
+
+    def _repr_html_(self) -> str:
+        card, y = self.card, self.targets
+        named = [target.label for target in card.targets]
+        facts: dict[str, object] = {
+            "task": f"{card.task.value} of {card.level.value}s",
+            "targets": listed(named, _MOST_SHOWN),
+            "graphs": f"{len(self):,}; " + ", ".join(f"{name} {len(part):,}" for name, part in self.split.items()),
+        }
+        if self.rejected:
+            facts["left out"] = f"{len(self.rejected):,} rows, for example {self.rejected[0]}"
+        if card.level is not Level.GRAPH or y is None or not len(self):
+            return notebook.card(card.title or card.name, facts)
+        first = range(min(len(self), _MOST_SHOWN))
+        shown = y[: len(first)].reshape(len(first), -1)[:, :_MOST_SHOWN].tolist()
+        head = ["graph", *(["SMILES"] if self.smiles is not None else []), *named[: len(shown[0])]]
+        rows = [
+            [at, *([self.smiles[at]] if self.smiles is not None else []), *(f"{value:.5g}" for value in shown[at])]
+            for at in first
+        ]
+        return notebook.card(card.title or card.name, facts, below=notebook.table(head, rows))
 
     @property
     def graphs(self) -> PygGraphs:
@@ -204,7 +234,8 @@ class Dataset:
             return dataclasses.replace(self, card=self.card.with_targets(names))
         features = dataclasses.replace(self.features, y=y[:, columns])
         arrays = dataclasses.replace(self.arrays, features=features)
-        return dataclasses.replace(self, card=self.card.with_targets(names), arrays=arrays)
+        limits = None if self.limits is None else Limits(*(values[:, columns] for values in self.limits))
+        return dataclasses.replace(self, card=self.card.with_targets(names), arrays=arrays, limits=limits)
 
     def with_weighted_edges(self, column: int = 0) -> Dataset:
         """The same graphs with a column of their edge features as edge weights.
@@ -251,6 +282,13 @@ class Dataset:
         from pointset.datasets.splits import find_leaks
 
         return find_leaks(self.arrays, self.split, progress=progress)
+
+    def place_of(self, graph: int) -> str:
+        """Where a graph stands in own data, for messages: ``line 7``, ``test.csv, line 7``; else ``graph 7``."""
+        if self.rows is None:
+            return f"graph {graph}"
+        file = "" if self.file_of is None else f"{self.provenance.files[int(self.file_of[graph])].name}, "
+        return f"{file}{self.row_unit} {int(self.rows[graph])}"
 
     def target_rows(self, graphs: Any) -> Tensor:
         """Rows of :attr:`targets` that belong to these graphs, graph by graph in the order given."""

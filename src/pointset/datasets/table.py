@@ -5,16 +5,32 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pointset.arrays import Array
+from pointset.arrays import Array, Floats
 from pointset.datasets.splits.parts import PARTS, Split
 from pointset.errors import FileFormatError
 
 if TYPE_CHECKING:
     from pointset.points.graphs import GraphArrays
+
+
+class Limits(NamedTuple):
+    """Targets of which only a limit is known (``>3``, ``<10``); ``y`` has NaN there."""
+
+    lower: Floats  # (G, k) the truth is above; NaN where there is no such limit
+    upper: Floats  # (G, k) the truth is below
+
+    def of(self, graphs: Array) -> Limits:
+        """Those of some graphs (K,)."""
+        return Limits(self.lower[graphs], self.upper[graphs])
+
+    @property
+    def number(self) -> int:
+        """How many targets have one."""
+        return int((~(np.isnan(self.lower) & np.isnan(self.upper))).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +50,9 @@ class GraphTable:
     y_of_nodes: bool = False
     split: Split = field(default_factory=dict)  # the official one, where the files have it
     smiles: Sequence[str] | None = None  # (G,)
+    lower: Array | None = None  # (G, k) limits of targets, as in :class:`Limits`; both or none
+    upper: Array | None = None  # (G, k)
+    weights: Array | None = None  # (G,) how much each graph counts in training
 
     def __post_init__(self) -> None:
         nodes, edges, graphs = int(self.num_nodes.sum()), int(self.num_edges.sum()), len(self.num_nodes)
@@ -44,6 +63,9 @@ class GraphTable:
             ("edge_attr", _rows(self.edge_attr, edges), edges),
             ("pos", _rows(self.pos, nodes), nodes),
             ("y", _rows(self.y, nodes if self.y_of_nodes else graphs), nodes if self.y_of_nodes else graphs),
+            ("lower", _rows(self.lower, graphs), graphs),
+            ("upper", _rows(self.upper, graphs), graphs),
+            ("weights", _rows(self.weights, graphs), graphs),
             ("smiles", graphs if self.smiles is None else len(self.smiles), graphs),
         ):
             if got != expected:
@@ -54,6 +76,11 @@ class GraphTable:
 
     def __len__(self) -> int:
         return len(self.num_nodes)
+
+    @property
+    def limits(self) -> Limits | None:
+        """Of targets that are not known exactly; None where there are none."""
+        return None if self.lower is None or self.upper is None else Limits(self.lower, self.upper)
 
     def arrays(self) -> GraphArrays:
         """The graphs as everything else in pointset takes them; whole numbers become int64, as PyG has them."""
@@ -70,6 +97,26 @@ class GraphTable:
             y_of_nodes=self.y_of_nodes,
         )
         return GraphArrays.from_flat(num_nodes, num_edges, self.edges, features=features)
+
+    def chosen(self, graphs: Array) -> GraphTable:
+        """Some of the graphs, by their numbers (K,), without the split; what is kept for each graph goes with it."""
+        nodes = _ranges(self.num_nodes, graphs)
+        edges = _ranges(self.num_edges, graphs)
+
+        def of(name: str, value: Any) -> Any:
+            if value is None or isinstance(value, bool):
+                return value
+            if name == "split":
+                return {}
+            if name == "smiles":
+                return [value[graph] for graph in graphs.tolist()]
+            if name == "edges":
+                return value[:, edges]
+            of_nodes = name in ("x", "pos") or (name == "y" and self.y_of_nodes)
+            return value[nodes if of_nodes else edges if name == "edge_attr" else graphs]
+
+        fields = [field.name for field in dataclasses.fields(self)]
+        return GraphTable(**{name: of(name, getattr(self, name)) for name in fields})
 
     def in_order(self) -> GraphTable:
         """The same graphs with each edge once and sorted, so that :meth:`arrays` has nothing left to do."""
@@ -105,6 +152,14 @@ def joined_parts(tables: Sequence[GraphTable]) -> GraphTable:
         },
         smiles=None if tables[0].smiles is None else [line for table in tables for line in table.smiles or ()],
     )
+
+
+def _ranges(counts: Array, graphs: Array) -> Array:
+    """The rows of these graphs (K,) in an array that has ``counts`` (G,) rows of each graph, one after the other."""
+    counts = counts.astype(np.int64)
+    starts, chosen = (np.cumsum(counts) - counts)[graphs], counts[graphs]
+    rows: Array = np.repeat(starts - (np.cumsum(chosen) - chosen), chosen) + np.arange(chosen.sum())
+    return rows
 
 
 def _rows(array: Array | None, absent: int) -> int:

@@ -20,7 +20,7 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.encoders.buckets import Padding, Run, padded_points, padded_rows, planned_buckets
 from pointset.errors import GraphError, SpecError
-from pointset.points.graphs import FlatFeatures, GraphArrays, consecutive, starts
+from pointset.points.graphs import WHOLE_GRAPH, FlatFeatures, GraphArrays, consecutive, starts
 from pointset.points.point_set import PointSet, PointSets, with_tensors
 
 
@@ -70,6 +70,8 @@ class PointBatch:
     graph_order: Tensor  # (G,) row of each graph of the input in the order here
     node_order: Tensor  # (N,) row of each node of the input in the order here
     y: Tensor | None  # (G, …) targets of graphs or (N, …) of nodes, in input order
+    descriptors: Tensor | None  # (G, c) numbers of each graph as a whole, in input order
+    fingerprint: Tensor | None  # (G, bits / 8) uint8: of molecules, packed, in input order
     matrix: str  # which matrix the points come from
 
     def __repr__(self) -> str:
@@ -211,8 +213,17 @@ def collate(point_sets: Sequence[PointSet]) -> PointBatch:
             edges=None if edge_attr is None else torch.cat(edge_index or nothing, dim=1).cpu().numpy(),
             edge_attr=edge_attr,
             y=torch.cat(y) if y else None,
+            **_of_whole_graphs(point_sets),
         )
     )
+
+
+def _of_whole_graphs(point_sets: Sequence[PointSet]) -> dict[str, Tensor | None]:
+    """Features that have a row for each graph, in input order."""
+    ones, numbers = [1] * len(point_sets), range(len(point_sets))
+    parts = {name: checked_rows([getattr(points, name) for points in point_sets], ones, name, numbers)
+             for name in WHOLE_GRAPH}  # fmt: skip
+    return {name: torch.cat(rows) if rows else None for name, rows in parts.items()}
 
 
 def _check_alike(point_sets: Sequence[PointSet]) -> None:
@@ -319,6 +330,8 @@ class FlatGraphs:
     edges: Integers | None  # (2, Σ m) each edge once; None without edge features
     edge_attr: Tensor | None  # (Σ m, …)
     y: Tensor | None  # (G, …) or (Σ n, …)
+    descriptors: Tensor | None = None  # (G, c)
+    fingerprint: Tensor | None = None  # (G, bits / 8)
 
 
 def batch_of(flat: FlatGraphs) -> PointBatch:
@@ -339,6 +352,8 @@ def batch_of(flat: FlatGraphs) -> PointBatch:
         graph_order=graph_order,
         node_order=node_order,
         y=flat.y,
+        descriptors=flat.descriptors,
+        fingerprint=flat.fingerprint,
         matrix=flat.matrix,
     )
 
@@ -427,9 +442,14 @@ class PointArrays:
             self._edge_attr = _Rows.flat(flat.edge_attr, edges, self.num_edges, dtype)
             rows_of_y = (nodes, self.num_nodes) if flat.y_of_nodes else (graphs, np.ones_like(graphs))
             self._y = _Rows.flat(flat.y, *rows_of_y, dtype)
+            each = graphs, np.ones_like(graphs)
+            self._whole = {name: _Rows.flat(getattr(flat, name), *each, dtype) for name in WHOLE_GRAPH}
             return
         names, nodes = graphs.tolist(), self.num_nodes.tolist()
-        x, edge_attr, pos, y = zip(*map(arrays.features_of, names), strict=True)
+        x, edge_attr, pos, y, *whole = zip(*map(arrays.features_of, names), strict=True)
+        ones = [1] * len(names)
+        self._whole = {name: _Rows.joined(checked_rows(rows, ones, name, names), dtype)
+                       for name, rows in zip(WHOLE_GRAPH, whole, strict=True)}  # fmt: skip
         self._x = _Rows.joined(checked_rows(x, nodes, "x", names), dtype)
         self._pos = _Rows.joined(checked_rows(pos, nodes, "pos", names), dtype)
         self._edge_attr = _Rows.joined(checked_rows(edge_attr, self.num_edges.tolist(), "edge_attr", names), dtype)
@@ -452,6 +472,7 @@ class PointArrays:
             edges=None if self._edge_attr is None else self._edges[:, consecutive(self._edge_start[chosen], m)],
             edge_attr=None if self._edge_attr is None else self._edge_attr.of(chosen),
             y=None if self._y is None else self._y.of(positions),
+            **{name: None if rows is None else rows.of(positions) for name, rows in self._whole.items()},
         )
 
     def _blocks(self, layout: Layout, start: Integers) -> Tensor:

@@ -14,10 +14,11 @@ from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm
+from torch.nn.functional import layer_norm, silu
 
 from pointset.encoders.buckets import Padding
 from pointset.encoders.products import attended, normalised_vectors, pair_mlp, row_products
+from pointset.errors import SpecError
 from pointset.native.program import Code, NotRecorded, Symbol
 
 Norm = Literal["none", "layer"]
@@ -299,24 +300,100 @@ def represented(s: Tensor, level: Level, pooling: Pooling, padding: Padding | No
     return rows if padding is None else rows[padding.rows.flatten() > 0]
 
 
+_LEAST_GRAPHS = 2  # in which a descriptor must differ to be looked at
+_LEAST_DEVIATION = 1e-6
+
+
+class DescriptorInput(nn.Module):
+    """Numbers x of a graph as a whole → SiLU(W z + b), (B, d), with z = clip((ℓ(x) − mean) · scale, ±5).
+
+    ℓ(x) = sign(x) log(1 + |x|) tames counts and surfaces in Å². ``mean`` and ``scale`` are fitted to the training part
+    (:meth:`fit`) and kept with the weights; a number that hardly varies there has scale 0. NaN counts as the mean.
+    """
+
+    REACH = 5.0
+
+    mean: Tensor  # (c,)
+    scale: Tensor  # (c,)
+
+    def __init__(self, descriptors: int, channels: int):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(descriptors))
+        self.register_buffer("scale", torch.ones(descriptors))
+        self.linear = nn.Linear(descriptors, channels)
+
+    def fit(self, x: Tensor, counts: Tensor) -> None:
+        """Mean and scale of (G, c). Where ``counts`` (c,) is true, a column keeps its zero and its size.
+
+        A number counts only where at least two graphs differ from the most frequent value. Counts of environments, most
+        of them rare, are not standardised: that would make one atom of a rare kind as loud as a property of all.
+        """
+        z = _signed_log(x.to(torch.float64))
+        known = ~z.isnan()
+        number = known.sum(0).clamp(min=1)
+        mean = torch.where(known, z, 0.0).sum(0) / number
+        std = (torch.where(known, z - mean, 0.0).square().sum(0) / number).sqrt()
+        varies = ((z != z.nan_to_num(0.0).mode(0).values) & known).sum(0) >= _LEAST_GRAPHS
+        self.mean.copy_(torch.where(counts, 0.0, mean))
+        self.scale.copy_(torch.where(varies, torch.where(counts, 1.0, 1 / std.clamp(min=_LEAST_DEVIATION)), 0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, c) → (B, d)."""
+        rows: Tensor = silu(self.linear(self.standardised(x)))
+        return rows
+
+    def standardised(self, x: Tensor) -> Tensor:
+        """(B, c) → z, (B, c): 0 is the mean of the training part."""
+        return ((_signed_log(x) - self.mean) * self.scale).nan_to_num(0.0).clamp(-self.REACH, self.REACH)
+
+
+def _signed_log(x: Tensor) -> Tensor:
+    return x.sign() * x.abs().log1p()
+
+
 class Readout(nn.Module):
-    """The end of a model, pooling or none and one linear map: scalars (d, B, n) → (B, out), or (B·n, out) for nodes."""
+    """The end of a model, pooling or none and one linear map: scalars (d, B, n) → (B, out), or (B·n, out) for nodes.
+
+    With ``descriptors`` numbers of each graph beside its points, the linear map sees [pooled s, DescriptorInput(x)], of
+    2d channels.
+    """
 
     takes_padding = True
 
-    def __init__(self, channels: int, out: int, level: Level, pooling: Pooling):
+    def __init__(
+        self, channels: int, out: int, level: Level, pooling: Pooling, descriptors: int = 0, dropout: float = 0.0
+    ):
         super().__init__()
-        self.level, self.pooling = level, pooling
-        self.linear = nn.Linear(channels, out)
+        self.level, self.pooling, self.dropout = level, pooling, dropout
+        self.descriptors = DescriptorInput(descriptors, channels) if descriptors else None
+        self.linear = nn.Linear(2 * channels if descriptors else channels, out)
 
     def representation(self, s: Tensor, padding: Padding | None = None) -> Tensor:
         """(d, B, n) → (B, d) or (B·n, d): what the last linear map sees."""
         return represented(s, self.level, self.pooling, padding)
 
-    def forward(self, s: Tensor, padding: Padding | None = None) -> Tensor:
-        """(d, B, n) → (B, out) or (B·n, out)."""
-        result: Tensor = self.linear(self.representation(s, padding))
+    def joined(self, rows: Tensor, descriptors: Tensor | None) -> Tensor:
+        """(B, d) representations and (B, c) descriptors → (B, 2d); without descriptors, the representations."""
+        if self.descriptors is None:
+            return rows
+        if descriptors is None:
+            raise SpecError(
+                f"the model takes {len(self.descriptors.mean):,} descriptors of each graph, and the batch has none; "
+                "expected data.descriptors of shape (1, c) on each graph"
+            )
+        return torch.cat([rows, self.descriptors(descriptors)], dim=1)
+
+    def head(self, rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """(rows, d) or (rows, 2d) → (rows, out): dropout in training, then the linear map."""
+        if self.training and self.dropout:
+            kept = torch.empty_like(rows).bernoulli_(1 - self.dropout, generator=generator)
+            rows = rows * kept / (1 - self.dropout)
+        result: Tensor = self.linear(rows)
         return result
+
+    def forward(self, s: Tensor, padding: Padding | None = None) -> Tensor:
+        """(d, B, n) → (B, out) or (B·n, out); of a model without descriptors."""
+        return self.head(self.representation(s, padding))
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""

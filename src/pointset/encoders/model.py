@@ -54,6 +54,8 @@ class Settings(NamedTuple):
     layers: int
     pooling: Pooling
     noise: float
+    descriptors: int = 0
+    dropout: float = 0.0
 
 
 class PointModel(nn.Module):
@@ -104,6 +106,8 @@ class PointModel(nn.Module):
         layers: int = 4,
         pooling: Pooling = "mean",
         noise: float = 0.0,
+        descriptors: int = 0,
+        dropout: float = 0.0,
     ) -> PointModel:
         """A variant of the paper, or a baseline, by name.
 
@@ -118,6 +122,9 @@ class PointModel(nn.Module):
             layers: number of layers.
             pooling: over the points, for level "graph": ``"mean"``, ``"sum"`` or ``"max"``.
             noise: gn of the paper: Gaussian noise on the coordinates, in training only; baselines ignore it.
+            descriptors: how many numbers each graph brings as a whole (``data.descriptors`` of shape (1, c)), which are
+                joined to its pooled representation.
+            dropout: share of the representation's channels that are zero in a training step.
 
         Raises:
             SpecError: there is no such preset, or no model of it has this size.
@@ -130,7 +137,7 @@ class PointModel(nn.Module):
             torch.Size([2, 2])
         """
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
-        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise)
+        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, descriptors, dropout)
         preset = preset_named(name)
         _check(settings)
         encoder = load_part(preset.encoder)
@@ -144,7 +151,7 @@ class PointModel(nn.Module):
             scalars,
             load_part(preset.coordinates)(function, weights, noise=noise),
             encoder(dim, layers),
-            Readout(dim, out, level, pooling),
+            Readout(dim, out, level, pooling, descriptors, dropout),
             matrix=preset.matrix,
             pairs=None if preset.first_pairs is None else load_part(preset.first_pairs)(edge, channels),
         )
@@ -156,7 +163,7 @@ class PointModel(nn.Module):
 
         Args:
             batch: what :func:`pointset.collate` gives; a PyG batch or a list of graphs is converted on the way.
-            generator: for the noise on the coordinates, where the model has any and is in training.
+            generator: for the noise on the coordinates and the dropout, where the model has any and is in training.
         """
         return uncompiled(self._in_input_order)(batch, generator, self.readout.level, head=True)
 
@@ -174,11 +181,17 @@ class PointModel(nn.Module):
         rows = None
         if type(self).encode is _ENCODE:
             rows = native_rows(self, points, level, generator, recompute=self.checkpointing)
+        order = points.node_order if level == "node" else points.graph_order
+        # The readout is called on groups, unless it needs what belongs to the whole batch.
+        of_batch = isinstance(self.readout, Readout) and bool(self.readout.descriptors or self.readout.dropout)
         if rows is None:
-            rows = self._torch_rows(points, generator, level, head=head)
-        elif head:
-            rows = self.readout.linear(rows)
-        return rows[points.node_order if level == "node" else points.graph_order]
+            rows = self._torch_rows(points, generator, level, head=head and not of_batch)
+            if not of_batch:
+                return rows[order]
+        rows = rows[order]
+        if of_batch and level == self.readout.level:
+            rows = self.readout.joined(rows, points.descriptors)
+        return self.readout.head(rows, generator) if head else rows
 
     def _torch_rows(self, points: PointBatch, generator: torch.Generator | None, level: Level, *, head: bool) -> Tensor:
         """The same in the order of the batch, on torch."""
@@ -193,7 +206,8 @@ class PointModel(nn.Module):
 
         if isinstance(self.encoder, BatchEncoder):
             return torch.cat([end(s) for s in self._encoded_together(points.groups, generator)])
-        groups = points.buckets(self.readout.linear.in_features) if self.takes_padding else points.groups
+        channels = self.settings.dim if self.settings else self.readout.linear.in_features
+        groups = points.buckets(channels) if self.takes_padding else points.groups
         paddings = [[] if group.padding is None else [group.padding] for group in groups]
         return torch.cat(
             [end(self.encode(group, generator), *padding) for group, padding in zip(groups, paddings, strict=True)]
@@ -240,7 +254,7 @@ class PointModel(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers are trained."""
+        """How many numbers its weights have, trainable or frozen: those of a loaded model are frozen."""
         return _count(self)
 
     def summary(self) -> None:
@@ -296,9 +310,14 @@ def _as_points(batch: Any, matrix: str) -> PointBatch:
 
 def _check(settings: Settings) -> None:
     check_whole_numbers(out=settings.out, dim=settings.dim, layers=settings.layers)
+    check_whole_numbers(0, descriptors=settings.descriptors)
+    if settings.descriptors and settings.level == "node":
+        raise SpecError("got descriptors for level='node'; expected level='graph', as they belong to whole graphs")
     for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):
         if getattr(settings, name) not in known:
             raise SpecError(f"got {name}={getattr(settings, name)!r}; expected {' or '.join(map(repr, known))}")
+    if isinstance(settings.dropout, bool) or not 0 <= settings.dropout < 1:
+        raise SpecError(f"got dropout={settings.dropout!r}; expected a number from 0 to below 1")
     noise = settings.noise
     if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 <= noise < math.inf:
         raise SpecError(f"got noise={settings.noise!r}; expected a number, at least 0")
@@ -417,8 +436,8 @@ class _Row(NamedTuple):
 
 
 def _count(module: nn.Module | None) -> int:
-    """Number of trainable numbers."""
-    return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
+    """Of all parameters, also frozen ones."""
+    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
 def _summary(model: PointModel) -> str:

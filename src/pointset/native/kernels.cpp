@@ -11,8 +11,10 @@
 // must stay one, so that a run that diverges is noticed.
 //
 // simd.h vectors and threads · structures.h what Python hands over · products.h the heavy products · graph.h a graph's
-// buffers · rows.h, pairs.h the operations · here: which is called, parameters, batches, the C interface.
+// buffers · rows.h, pairs.h the operations · fingerprints.h similarity of molecules, no part of a model · here: which is
+// called, parameters, batches, the C interface.
 
+#include "fingerprints.h"
 #include "pairs.h"
 #include "rows.h"
 
@@ -346,6 +348,17 @@ void pointset_run(const Program* program, const Plan* plan, const Batch* batch) 
         for (int op = 0; op < program->op_count; ++op) unpack_gradients(*program, *batch, program->ops[op]);
     }
     release(layout);
+}
+
+// For each of (queries, words) fingerprints the similarity to the nearest of (count, words) references with these bits;
+// left out are those at these positions, where there are any.
+void pointset_nearest_similarity(const uint64_t* query, int64_t queries, const uint64_t* references, const int32_t* bits,
+                                 int64_t count, int64_t words, const int64_t* left_out, double* similarity,
+                                 int32_t threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(dynamic, 16)
+    for (long at = 0; at < queries; ++at)
+        similarity[at] =
+            nearest_similarity(query + at * words, references, bits, count, words, left_out ? left_out[at] : -1);
 }
 
 }  // extern "C"

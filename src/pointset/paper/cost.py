@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +22,6 @@ import torch
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.splits.parts import whole_number
 from pointset.encoders.batch import PointBatch, collate
-from pointset.encoders.loader import PointLoader
-from pointset.encoders.model import PointModel
-from pointset.machine import forget_peak, peak_bytes, resident_bytes
 from pointset.paper.comparison import count_parameters, matched
 from pointset.paper.processes import OwnProcess, own_processes
 from pointset.points.convert import to_points_many
@@ -32,11 +29,7 @@ from pointset.progress import progress_bar
 from pointset.runs.recipe import Recipe
 from pointset.training.batches import training_batches
 from pointset.training.data import TrainingData, build_model, check_memory, load_data
-from pointset.training.devices import DTYPES, make_fabric
-from pointset.training.loop import Learner
-from pointset.training.losses import recipe_loss
-
-Batches = Sequence[Sequence[int]]  # of an epoch, as numbers of graphs in the training part
+from pointset.training.timing import Batches, Stopwatch, Timed, training_loader
 
 
 class Ready(NamedTuple):
@@ -45,44 +38,6 @@ class Ready(NamedTuple):
     parameters: int
     batches: Batches  # of its first epoch
     seconds: float  # to read the data and make the model
-
-
-class Timed(NamedTuple):
-    """Some steps are done."""
-
-    seconds: float
-    peak_bytes: int  # above what was resident before the first step of all
-    cpu_seconds: float = 0.0  # of the processor, all threads together: other work on the machine changes it little
-
-
-class Stopwatch:
-    """Times training steps of a model, which are those of :class:`~pointset.training.loop.Learner`."""
-
-    def __init__(self, recipe: Recipe, model: PointModel, task: Task, threads: int):
-        torch.set_num_threads(threads)
-        fabric = make_fabric(recipe, "cpu")
-        fabric.launch()
-        self.learner = Learner(fabric, model, recipe, recipe_loss(recipe, task), lambda step: 1.0)
-        model.train()
-        self.steps = 0
-        self.resident = resident_bytes()
-
-    def time(self, batches: Iterable[PointBatch]) -> Timed:
-        """Train on these."""
-        forget_peak()
-        start, cpu_start = time.perf_counter(), time.process_time()
-        for batch in batches:
-            self.learner.step(batch, (0, self.steps), self.steps, idle=False, stop=False)
-            self.steps += 1
-        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        return Timed(seconds, max(0, peak_bytes() - self.resident), cpu_seconds)
-
-
-def training_loader(recipe: Recipe, data: TrainingData, batches: Batches) -> PointLoader:
-    """These batches of the training part."""
-    unused = torch.Generator()  # without one, torch draws from the global one
-    dtype = DTYPES[recipe.trainer.precision]
-    return PointLoader(data.points, indices=data.part("train"), dtype=dtype, batch_sampler=batches, generator=unused)
 
 
 _on_dataset: list[tuple[Stopwatch, Recipe, TrainingData]] = []  # the one model of this process

@@ -5,7 +5,6 @@ which only one works at a time and what fails in one is a message, not the end o
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 from pointset.datasets.molecules.parallel import end_with_parent
 from pointset.errors import MissingDataError, PointsetError, TrainingStopped
+from pointset.stopping import deaf_to_ctrl_c
 
 # torch and libraries of linear algebra read these when they are loaded; two processes of two threads each fight over
 # two cores.
@@ -40,7 +40,7 @@ def worker_processes(workers: int) -> Iterator[Submit]:
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        with main_left_alone(), _deaf_to_ctrl_c():  # a process starts when work comes
+        with main_left_alone(), deaf_to_ctrl_c():  # a process starts when work comes
             return pool.submit(function, *arguments)
 
     try:
@@ -51,19 +51,6 @@ def worker_processes(workers: int) -> Iterator[Submit]:
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C, which a terminal sends to all: their parent ends them."""
-    if threading.current_thread() is not threading.main_thread():  # which may not set it, and does not get it
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _start_worker() -> None:

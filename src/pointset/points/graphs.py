@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset import notebook
 from pointset.arrays import Flags, Floats, Integers
 from pointset.errors import GraphError
 
@@ -91,15 +92,20 @@ class Features(NamedTuple):
     edge_attr: Tensor | None = None  # (m, …) edge features
     pos: Tensor | None = None  # (n, …) positions
     y: Tensor | None = None  # target, of any shape
+    descriptors: Tensor | None = None  # (1, c) numbers of the graph as a whole
+    fingerprint: Tensor | None = None  # (1, bits / 8) uint8: a molecule's fingerprint, packed
 
     def check(self, num_nodes: int, num_edges: int) -> None:
         """Refuse features that do not have a row for each node, or for each listed edge."""
         _check_rows("x", self.x, num_nodes, "nodes")
         _check_rows("pos", self.pos, num_nodes, "nodes")
         _check_rows("edge_attr", self.edge_attr, num_edges, "listed edges")
+        for name in WHOLE_GRAPH:
+            _check_rows(name, getattr(self, name), 1, "graphs")
 
 
 NO_FEATURES = Features()
+WHOLE_GRAPH = ("descriptors", "fingerprint")  # features that have a row for each graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +122,8 @@ class FlatFeatures(LazySequence[Features]):
     pos: Tensor | None = None  # (N, …)
     y: Tensor | None = None  # (G, …) or (N, …)
     y_of_nodes: bool = False
+    descriptors: Tensor | None = None  # (G, c)
+    fingerprint: Tensor | None = None  # (G, bits / 8)
 
     def __post_init__(self) -> None:
         nodes = int(self.num_nodes.sum())
@@ -123,6 +131,8 @@ class FlatFeatures(LazySequence[Features]):
         _check_rows("pos", self.pos, nodes, "nodes")
         _check_rows("edge_attr", self.edge_attr, int(self.num_edges.sum()), "edges")
         _check_rows("y", self.y, *((nodes, "nodes") if self.y_of_nodes else (len(self), "graphs")))
+        for name in WHOLE_GRAPH:
+            _check_rows(name, getattr(self, name), len(self), "graphs")
 
     @cached_property
     def node_start(self) -> Integers:
@@ -148,6 +158,8 @@ class FlatFeatures(LazySequence[Features]):
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             pos=None if self.pos is None else self.pos[nodes],
             y=None if self.y is None else self.y[targets],
+            descriptors=None if self.descriptors is None else self.descriptors[position : position + 1],
+            fingerprint=None if self.fingerprint is None else self.fingerprint[position : position + 1],
         )
 
 
@@ -165,6 +177,13 @@ class Graph:
     weights: Floats | None  # (m,), None where every edge weighs 1
     weight_kind: WeightKind
     features: Features = NO_FEATURES
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"nodes": f"{self.num_nodes:,}", "edges": f"{self.edges.shape[1]:,}"}
+        if self.weights is not None:
+            facts["weights"] = f"{self.weights.min():.4g} to {self.weights.max():.4g}" if len(self.weights) else "none"
+        facts |= {name: notebook.shape(one) for name, one in self.features._asdict().items() if one is not None}
+        return notebook.card("Graph", facts, picture=notebook.graph_drawing(self.num_nodes, self.edges))
 
 
 @dataclass(frozen=True, eq=False)

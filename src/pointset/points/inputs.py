@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.errors import GraphError, PointsetError
-from pointset.points.graphs import MAX_NODES, NO_FEATURES, EdgeListing, Features, Graph, GraphArrays
+from pointset.points.graphs import MAX_NODES, NO_FEATURES, WHOLE_GRAPH, EdgeListing, Features, Graph, GraphArrays
 
 ACCEPTED = (
     "a PyG Data, a networkx graph, a scipy sparse or dense (n, n) adjacency matrix, or (num_nodes, edges) with "
@@ -127,6 +127,7 @@ def _from_pyg(data: Any) -> RawGraph:
         edge_attr=_tensor(fields.get("edge_attr")),
         pos=_tensor(fields.get("pos")),
         y=_tensor(fields.get("y")),
+        **{name: _tensor(fields.get(name)) for name in WHOLE_GRAPH},
     )
     num_nodes = _number_of_nodes(data, fields, features)
     features.check(num_nodes, edges.shape[1])

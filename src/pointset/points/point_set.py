@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pointset import notebook
 from pointset.arrays import Floats, Integers
-from pointset.errors import MatrixError
+from pointset.errors import MatrixError, PointsetError
 from pointset.points.graphs import Graph, GraphArrays, LazySequence, WeightKind, starts
 from pointset.points.matrices import NormalizedAdjacency
 from pointset.points.solve import Solved
@@ -64,6 +65,8 @@ class PointSet:
     edge_attr: Tensor | None = None  # (m, …)
     pos: Tensor | None = None  # (n, …)
     y: Tensor | None = None
+    descriptors: Tensor | None = None  # (1, c) numbers of the graph as a whole
+    fingerprint: Tensor | None = None  # (1, bits / 8) uint8: a molecule's fingerprint, packed
     degrees: Tensor | None = None  # (n,) only where Z does not determine them: normalised, weighted
     truncation: Truncation | None = None  # None: every non-zero eigenvalue is here
 
@@ -157,6 +160,30 @@ class PointSet:
             parts.append(f"truncated (‖Z − UΛUᵀ‖₂ = {self.truncation.spectral_error:.3g})")
         return f"PointSet({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            "points": f"{self.num_nodes:,} in {self.rank:,} dimensions",
+            "graph": f"{self.num_nodes:,} nodes, {self.num_edges:,} edges",
+            "matrix": self.matrix,
+            "eigenvalues": notebook.spectrum_drawing(self.eigenvalues.detach().cpu().numpy()),
+        }
+        facts |= {name: notebook.shape(value) for name in ("x", "edge_attr", "pos", "y")
+                  if (value := getattr(self, name)) is not None}  # fmt: skip
+        if self.truncation is not None:
+            facts["left out"] = f"‖Z − UΛUᵀ‖₂ = {self.truncation.spectral_error:.3g}"
+        return notebook.card("PointSet", facts, picture=self._drawing())
+
+    def _drawing(self) -> str:
+        """The graph as it is rebuilt from the points; empty where it is large, or cannot be."""
+        from pointset.points.inverse import rebuild
+
+        if self.num_nodes > notebook.MOST_DRAWN or self.truncation is not None:
+            return ""
+        try:
+            return notebook.graph_drawing(self.num_nodes, rebuild(self.cpu()).edges.numpy())
+        except PointsetError:
+            return ""
+
 
 def with_tensors(item: Record, function: Callable[[Tensor], Tensor]) -> Record:
     """A dataclass with the function applied to each of its tensors."""
@@ -227,12 +254,20 @@ class PointSets(LazySequence[PointSet]):
     def __repr__(self) -> str:
         return f"PointSets({len(self)} graphs, matrix={self.matrix!r})"
 
+    def _repr_html_(self) -> str:
+        facts = {"graphs": f"{len(self):,}", "matrix": self.matrix}
+        if len(self):
+            nodes = self.num_nodes
+            facts["nodes"] = f"{nodes.min():,} to {nodes.max():,}, {nodes.mean():.3g} on average"
+            facts["dimensions"] = f"{self.ranks.min():,} to {self.ranks.max():,}"
+        return notebook.card("PointSets", facts)
+
     def item(self, position: int) -> PointSet:
         """One point set, copied out of the flat arrays."""
         pairs, graph = self.eigenpairs, self.graphs.item(position)
         n, r = graph.num_nodes, int(pairs.ranks[position])
         value, vector = int(pairs.value_start[position]), int(pairs.vector_start[position])
-        x, edge_attr, pos, y = graph.features
+        features = graph.features
         left_out = [float(errors[position]) for errors in (pairs.spectral_error, pairs.frobenius_error, pairs.residual)]
         return PointSet(
             eigenvalues=self._tensor(pairs.values[value : value + r]),
@@ -240,11 +275,8 @@ class PointSets(LazySequence[PointSet]):
             matrix=self.matrix,
             num_edges=graph.edges.shape[1],
             weight_kind=graph.weight_kind,
-            x=x,
-            edge_index=None if edge_attr is None else torch.from_numpy(graph.edges.copy()),
-            edge_attr=edge_attr,
-            pos=pos,
-            y=y,
+            edge_index=None if features.edge_attr is None else torch.from_numpy(graph.edges.copy()),
+            **features._asdict(),
             degrees=_degrees(graph) if self.matrix == NormalizedAdjacency.name and graph.weight_kind else None,
             truncation=Truncation(*left_out) if left_out[0] else None,
         )

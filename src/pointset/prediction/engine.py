@@ -46,13 +46,20 @@ class Outcomes(NamedTuple):
 
     @classmethod
     def assembled(
-        cls, items: int, parts: Sequence[tuple[Integers, Tensor, Integers]], errors: dict[int, PointsetError]
+        cls,
+        items: int,
+        parts: Sequence[tuple[Integers, Tensor, Integers]],
+        errors: dict[int, PointsetError],
+        checked: int | None = None,
     ) -> Outcomes:
-        """From (places (B,), rows, counts (B,)) in any order; rows that are not finite become errors."""
+        """From (places (B,), rows, counts (B,)) in any order; rows that are not finite become errors.
+
+        ``checked``: how many of the first columns must be finite, by default all.
+        """
         places = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64)
         numbers = np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64)
         rows = torch.cat([part[1] for part in parts]) if parts else torch.zeros(0, 0)
-        finite = torch.isfinite(rows).all(1).numpy()
+        finite = torch.isfinite(rows[:, :checked]).all(1).numpy()
         if not finite.all():
             bad = np.unique(np.repeat(places, numbers)[~finite])
             errors |= {place: SpecError(_NOT_FINITE) for place in bad.tolist()}
@@ -78,17 +85,19 @@ class ModelOutput(NamedTuple):
     width: int  # k
     of_nodes: bool
     dtype: torch.dtype
+    checked: int | None = None  # how many of the first columns must be finite; by default all
 
 
 class Engine:
     """Runs a model from a preset on windows of items, at most ``batch_size`` graphs together.
 
-    ``weighted_edges`` is the column of edge features that becomes the edge weights.
+    ``weighted_edges`` is the column of edge features that becomes the edge weights; ``fingerprint``: batches hold the
+    fingerprints of molecules.
     """
 
-    def __init__(self, model: PointModel, weighted_edges: int | None, *, batch_size: int):
+    def __init__(self, model: PointModel, weighted_edges: int | None, *, batch_size: int, fingerprint: bool = False):
         check_whole_numbers(batch_size=batch_size)
-        self.needs = Needs.of(model, weighted_edges)
+        self.needs = Needs.of(model, weighted_edges, fingerprint=fingerprint)
         self.dim = model.settings.dim if model.settings else 0
         self.batch_size = batch_size
         self.window = 8 * batch_size  # items taken together, so that a batch finds graphs of like size
@@ -123,7 +132,7 @@ class Engine:
         errors = {place: one for place, one in found.items() if isinstance(one, PointsetError)}
         single = {place: one for place, one in found.items() if place not in errors}
         parts += [(np.array([place]), rows, np.array([len(rows)])) for place, rows in single.items()]
-        return Outcomes.assembled(len(window.items), parts, errors)
+        return Outcomes.assembled(len(window.items), parts, errors, output.checked)
 
     def prepare(self, item: Any) -> Graph | PointSet:
         """An item with the features that the model takes; raises the error that says why not."""
@@ -141,10 +150,13 @@ class Engine:
         check_forward_fits(item.num_nodes, self.dim)
         return self.needs.fit(item)
 
-    def _run_graphs(self, output: ModelOutput, graphs: list[Graph]) -> tuple[Tensor, Integers]:
+    def points_of(self, graphs: list[Graph]) -> PointSets:
+        """Points of prepared graphs."""
         workers = torch.get_num_threads()
-        points = to_points_many(_flat(graphs), matrix=self.needs.matrix, workers=workers, progress=False)
-        return self._run_points(output, points)
+        return to_points_many(_flat(graphs), matrix=self.needs.matrix, workers=workers, progress=False)
+
+    def _run_graphs(self, output: ModelOutput, graphs: list[Graph]) -> tuple[Tensor, Integers]:
+        return self._run_points(output, self.points_of(graphs))
 
     def _run_points(self, output: ModelOutput, points: Sequence[PointSet]) -> tuple[Tensor, Integers]:
         """Rows of all points, in their order, and how many each has."""
@@ -202,7 +214,15 @@ def _flat(graphs: list[Graph]) -> GraphArrays:
         num_edges,
         np.concatenate([graph.edges for graph in graphs], axis=1),
         np.concatenate(weights) if weighted else None,
-        FlatFeatures(num_nodes, num_edges, x=joined("x"), edge_attr=joined("edge_attr"), pos=joined("pos")),
+        FlatFeatures(
+            num_nodes,
+            num_edges,
+            x=joined("x"),
+            edge_attr=joined("edge_attr"),
+            pos=joined("pos"),
+            descriptors=joined("descriptors"),
+            fingerprint=joined("fingerprint"),
+        ),
     )
 
 

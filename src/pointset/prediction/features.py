@@ -8,11 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pointset.datasets.molecules.descriptors import FINGERPRINT_BYTES
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable
 from pointset.encoders.coordinates import checked_features
 from pointset.encoders.model import PointModel
 from pointset.errors import GraphError, SpecError
-from pointset.points.graphs import Features, Graph, WeightKind
+from pointset.points.graphs import WHOLE_GRAPH, Features, Graph, WeightKind
 from pointset.points.point_set import PointSet
 from pointset.registry import preset_named
 from pointset.specs import Categories, Reals, Spec
@@ -29,15 +30,22 @@ class Needs(NamedTuple):
     weighted_edges: int | None  # the column of edge features that becomes the edge weights
     dtype: torch.dtype
     matrix: str
+    descriptors: int = 0  # how many numbers of the graph as a whole
+    fingerprint: bool = False  # whether fingerprints are compared; graphs without one get an empty one
 
     @classmethod
-    def of(cls, model: PointModel, weighted_edges: int | None) -> Needs:
+    def of(cls, model: PointModel, weighted_edges: int | None, *, fingerprint: bool = False) -> Needs:
         """The needs of a model from a preset."""
         if model.settings is None:
             raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
         dtype = next(model.parameters()).dtype
-        node, edge = model.settings.node, model.settings.edge
-        return cls(node, edge, uses_positions(model), weighted_edges, dtype, model.matrix)
+        node, edge, descriptors = model.settings.node, model.settings.edge, model.settings.descriptors
+        positions = uses_positions(model)
+        return cls(node, edge, positions, weighted_edges, dtype, model.matrix, descriptors, fingerprint)
+
+    def of_nodes_and_edges(self) -> Needs:
+        """What can be checked for many graphs as if they were one; molecules bring the rest as it is asked for."""
+        return self._replace(descriptors=0, fingerprint=False)
 
     def fit(self, graph: Graph) -> Graph:
         """The graph with exactly the features that the model takes.
@@ -49,7 +57,7 @@ class Needs(NamedTuple):
         weights = graph.weights
         if self.weighted_edges is not None:
             weights = _column(features.edge_attr, self.weighted_edges, edges).numpy()
-        fitted = self._features(features.x, features.edge_attr, features.pos, graph.num_nodes, edges)
+        fitted = self._features(features, graph.num_nodes, edges)
         return dataclasses.replace(graph, weights=weights, features=fitted)
 
     def fit_points(self, points: PointSet) -> PointSet:
@@ -59,26 +67,36 @@ class Needs(NamedTuple):
                 f"the points come from matrix={points.matrix!r}, but the model was made for {self.matrix!r}; convert "
                 f"with pointset.to_points(graph, matrix={self.matrix!r})"
             )
-        fitted = self._features(points.x, points.edge_attr, points.pos, points.num_nodes, points.num_edges)
+        carried = Features(**{name: getattr(points, name) for name in Features._fields})
+        fitted = self._features(carried, points.num_nodes, points.num_edges)
         edge_index = points.edge_index
         if fitted.edge_attr is not None and edge_index is None:
             if points.num_edges:
                 raise SpecError("the points have edge features but no edge_index; make them with pointset.to_points")
             edge_index = torch.empty(2, 0, dtype=torch.long)
-        return dataclasses.replace(
-            points.to(self.dtype), x=fitted.x, edge_attr=fitted.edge_attr, pos=fitted.pos, y=None, edge_index=edge_index
-        )
+        return dataclasses.replace(points.to(self.dtype), **fitted._asdict(), edge_index=edge_index)
 
-    def _features(
-        self, x: Tensor | None, edge_attr: Tensor | None, pos: Tensor | None, nodes: int, edges: int
-    ) -> Features:
+    def _features(self, given: Features, nodes: int, edges: int) -> Features:
         if not nodes:
             raise GraphError("the graph has no nodes; expected at least one")
         return Features(
-            x=self._columns(x, self.node, "node features x", nodes),
-            edge_attr=self._columns(edge_attr, self.edge, "edge features edge_attr", edges),
-            pos=self._positions(pos, nodes) if self.positions else None,
+            x=self._columns(given.x, self.node, "node features x", nodes),
+            edge_attr=self._columns(given.edge_attr, self.edge, "edge features edge_attr", edges),
+            pos=self._positions(given.pos, nodes) if self.positions else None,
+            descriptors=self._descriptors(given.descriptors) if self.descriptors else None,
+            fingerprint=_or_empty(given.fingerprint) if self.fingerprint else None,
         )
+
+    def _descriptors(self, given: Tensor | None) -> Tensor:
+        """(1, c); NaN where one is unknown, for which the model takes the mean of the training part."""
+        got = "none" if given is None else f"{tuple(given.shape)}"
+        if given is None or given.is_complex() or given.shape != (1, self.descriptors):
+            raise SpecError(
+                f"the model takes {self.descriptors:,} descriptors of the whole graph, and the graph has {got}; "
+                f"expected descriptors of shape (1, {self.descriptors}). Give a SMILES (they are computed), or "
+                "the molecule's own as data.descriptors"
+            )
+        return given.detach().cpu().to(self.dtype)
 
     def _columns(self, values: Tensor | None, spec: Spec, name: str, rows: int) -> Tensor | None:
         """(rows, c): int64 categories or real numbers of the model's type; None where the model takes none."""
@@ -102,6 +120,13 @@ class Needs(NamedTuple):
         if pos.shape != (nodes, _SPACE):
             raise SpecError(f"pos has shape {tuple(pos.shape)}; expected ({nodes}, {_SPACE})")
         return _finite(pos.detach().cpu().to(self.dtype), "pos")
+
+
+def _or_empty(fingerprint: Tensor | None) -> Tensor:
+    """(1, 256) uint8; no bit is set where there is none, which is similar to nothing."""
+    if fingerprint is None or fingerprint.shape != (1, FINGERPRINT_BYTES) or fingerprint.dtype != torch.uint8:
+        return torch.zeros(1, FINGERPRINT_BYTES, dtype=torch.uint8)
+    return fingerprint.detach().cpu()
 
 
 def uses_positions(model: PointModel) -> bool:
@@ -143,5 +168,7 @@ def unread_error(reason: Unreadable | MoleculeError) -> MoleculeError:
 def molecule_graph(molecule: Molecule) -> Graph:
     """The molecule in the form in which graphs are read; its bonds need not be in order."""
     pos = None if molecule.pos is None else torch.from_numpy(molecule.pos).to(torch.float32)
-    features = Features(torch.from_numpy(molecule.x), torch.from_numpy(molecule.edge_attr), pos)
+    whole = {name: None if (row := getattr(molecule, name)) is None else torch.from_numpy(row[None])
+             for name in WHOLE_GRAPH}  # fmt: skip
+    features = Features(torch.from_numpy(molecule.x), torch.from_numpy(molecule.edge_attr), pos, **whole)
     return Graph(molecule.num_nodes, molecule.edges, None, WeightKind.NONE, features)

@@ -34,6 +34,7 @@ class Progress:
     bytes: int = 0  # of the part file, which hold them
     ok: int = 0
     not_ok: int = 0
+    outside: int = 0  # of those that are ok, outside of the model's applicability domain
     bad: tuple[str, ...] = ()  # the first few that are not ok, with reasons
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from functools import partial
+from itertools import compress
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pointset.datasets.card import Card, Level, Task
-from pointset.datasets.molecules.parsing import require_rdkit
+from pointset.datasets.molecules.parsing import is_mol, require_rdkit, smiles_of
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_named
+from pointset.datasets.own.descriptor_table import DescribedReader, DescriptorTable, read_descriptors
+from pointset.encoders.attributions import Method
 from pointset.encoders.batch import PointBatch
 from pointset.encoders.layers import Level as LevelName
 from pointset.encoders.model import PointModel
@@ -24,18 +29,26 @@ from pointset.native.build import status as native_status
 from pointset.points.graphs import Graph
 from pointset.points.inputs import ACCEPTED
 from pointset.points.point_set import PointSet
+from pointset.prediction.display import PredictionTable, prediction_table, predictor_card
 from pointset.prediction.engine import Engine, ModelOutput, or_error
 from pointset.prediction.features import uses_positions
 from pointset.prediction.smiles import Window, in_chunks, threads_beside, with_points, workers_for
 from pointset.progress import progress_bar
 from pointset.training.bundle import Bundle, read_bundle
-from pointset.training.outputs import as_predictions
+from pointset.training.calibration import CONFIDENCE, check_confidence
+from pointset.training.outputs import as_predictions, mean_outputs
+from pointset.training.uncertainty import Seen, Uncertainty
+
+if TYPE_CHECKING:
+    from pointset.prediction.attributions import Attribution
 
 OnError = Literal["raise", "nan"]
 
 
-def load(path: str | Path) -> Predictor:
+def load(path: str | Path, *, descriptors: str | Path | None = None) -> Predictor:
     """A trained model, ready to predict: from the folder of a run, or from a bundle (a folder or a ``.zip``).
+
+    ``descriptors`` is a table of them, for a model that was trained with one (``model.descriptors=FILE``).
 
     Raises:
         MissingDataError: there is nothing at this path.
@@ -46,21 +59,61 @@ def load(path: str | Path) -> Predictor:
         >>> model.predict(["CCO", "c1ccccc1"])  # doctest: +SKIP
         tensor([[1.0834], [-1.6172]], dtype=torch.float64)
     """
-    return Predictor(read_bundle(path))
+    return Predictor(read_bundle(path), descriptors=descriptors)
+
+
+class PredictedIntervals(NamedTuple):
+    """Predictions of G graphs (or n nodes), and how far to trust them; NaN where nothing can be promised."""
+
+    prediction: Tensor  # (G, k) numbers in the targets' own units, or probabilities
+    lower: Tensor | None  # (G, k) of a regression
+    upper: Tensor | None
+    std: Tensor | None  # (G, targets) of the error of a number; of a probability, over the members of an ensemble
+    sets: list[list[tuple[str, ...]]] | None  # for each graph and label the classes that are not ruled out
+    confidence: float
+
+    @classmethod
+    def of(cls, rows: Tensor, found: Uncertainty, confidence: float) -> PredictedIntervals:
+        """From rows of :meth:`Predictor.answers`."""
+        at = found.card.outputs
+        parts: dict[str, list[Tensor]] = {"lower": [], "upper": [], "std": [], "set": []}
+        sets = []
+        for column in found.columns():
+            numbers, at = rows[:, at : at + column.width], at + column.width
+            kind = column.name.partition("_")[0]
+            if kind == "set":
+                sets.append([tuple(compress(column.classes, row)) for row in numbers.tolist()])
+            elif kind in parts and not column.flag:
+                parts[kind].append(numbers)
+        lower, upper, std = (torch.cat(parts[name], 1) if parts[name] else None for name in ("lower", "upper", "std"))
+        by_graph = [list(row) for row in zip(*sets, strict=True)] if sets else None
+        return cls(rows[:, : found.card.outputs], lower, upper, std, by_graph, confidence)
+
+
+class PredictedDomain(NamedTuple):
+    """How near G graphs are to the training part."""
+
+    similarity: Tensor | None  # (G,) of molecules: Tanimoto to the nearest training molecule; NaN without fingerprint
+    in_domain: Tensor  # (G,) whether the model knows graphs like this one
 
 
 class Predictor:
-    """Predicts for SMILES, PyG ``Data``, networkx graphs, whatever :func:`pointset.to_points` takes, and point sets.
+    """Predicts for SMILES, RDKit molecules, point sets, and graphs: PyG ``Data``, networkx, whatever
+    :func:`pointset.to_points` takes.
 
     Graphs must carry the features that the model was trained with: ``x``, ``edge_attr`` and ``pos`` as its ``card``
     says. What the model does not use is ignored. A prediction depends on its graph alone, not on the others.
+
+    An ensemble has several ``models``, and predicts their mean: of numbers, or of probabilities.
     """
 
-    def __init__(self, bundle: Bundle):
+    def __init__(self, bundle: Bundle, *, descriptors: str | Path | None = None):
         native_status()  # a wrong POINTSET_NATIVE is the caller's mistake, not a fault of every row
         self.bundle = bundle
         self.card: Card = bundle.card
-        self.model: PointModel = bundle.model
+        self.models: tuple[PointModel, ...] = bundle.models
+        self.model: PointModel = bundle.model  # the first member, which has the settings of all
+        self.descriptors = None if descriptors is None else Path(descriptors)
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -82,11 +135,33 @@ class Predictor:
         units = ", ".join(target.label for target in card.targets[:4]) + (", …" if len(card.targets) > 4 else "")
         what = f"{len(card.classes)} classes of {units}" if card.classes else units
         made_of = f"{settings.preset}, {settings.layers} × {settings.dim}" if settings else "its own parts"
+        if len(self.models) > 1:
+            made_of = f"{len(self.models)} members of {made_of}"
         of = "nodes" if card.level is Level.NODE else "molecules" if card.molecules else "graphs"
         return (
-            f"Predictor({card.task.value} of {of}: {what}; {made_of}, {self.model.num_parameters:,} parameters; "
+            f"Predictor({card.task.value} of {of}: {what}; {made_of}, {self.num_parameters:,} parameters; "
             f"trained on {card.title or card.name})"
         )
+
+    def _repr_html_(self) -> str:
+        return predictor_card(self)
+
+    @property
+    def num_parameters(self) -> int:
+        """Of all members together."""
+        return sum(model.num_parameters for model in self.models)
+
+    def summary(self) -> None:
+        """Print :meth:`pointset.PointModel.summary`: a table of the model's parts; of an ensemble those of a member."""
+        self.model.summary()
+        if len(self.models) > 1:
+            print(f"{len(self.models)} members, {self.num_parameters:,} parameters in all")
+
+    def to(self, device: str | torch.device) -> Predictor:
+        """Compute on this device; returns itself."""
+        for model in self.models:
+            model.to(device)
+        return self
 
     def predict(
         self, items: Any, *, batch_size: int = 256, progress: bool | None = None, on_error: OnError = "raise"
@@ -94,8 +169,8 @@ class Predictor:
         """Predictions, float64.
 
         Args:
-            items: SMILES, graphs or point sets, also mixed; or one of them alone. Graphs are what
-                :func:`pointset.to_points` takes.
+            items: SMILES, RDKit molecules, graphs or point sets, also mixed; or one of them alone. A molecule gives the
+                same result as its SMILES. Graphs are what :func:`pointset.to_points` takes.
             batch_size: most graphs that are computed together; the results do not depend on it.
             progress: whether to show a bar; by default where there is a terminal.
             on_error: ``"raise"`` stops at the first bad item; with ``"nan"`` its row is NaN.
@@ -109,6 +184,30 @@ class Predictor:
             MissingExtraError: SMILES need RDKit.
         """
         return self._run(items, self.predictions(), batch_size, progress, on_error)
+
+    def table(
+        self,
+        items: Any,
+        confidence: float = CONFIDENCE,
+        *,
+        batch_size: int = 256,
+        progress: bool | None = None,
+    ) -> PredictionTable:
+        """Predictions row by row, which a notebook shows with structures; ``items`` are as for :meth:`predict`.
+
+        Where the model has them, intervals or sets of this confidence, similarity and domain stand beside them. A bad
+        item has a row too, whose status says why. The table has ``rows`` (plain dictionaries) and ``to_csv``.
+
+        Raises:
+            SpecError: the model predicts for nodes, or the confidence is not between 0 and 1.
+        """
+        if self.card.level is Level.NODE:
+            raise SpecError("the model predicts for nodes; expected one of whole graphs. Use predict(…)")
+        given = list(_as_items(items))
+        check_confidence(confidence)
+        output = self.predictions() if self.bundle.uncertainty is None else self.answers(confidence)
+        rows = self._run(given, output, batch_size, progress, "nan", fingerprint=True)
+        return prediction_table(self, given, rows)
 
     def predict_classes(self, items: Any, *, batch_size: int = 256, progress: bool | None = None) -> list[Any]:
         """The name of the most probable class of each graph; a model of nodes gives a list of names for each graph.
@@ -143,21 +242,139 @@ class Predictor:
         """Representations before the last linear map: (G, d), or at level ``"node"`` a list with (n, d) for each graph.
 
         ``level`` is ``"graph"`` or ``"node"``, by default that of the model; the others are as for :meth:`predict`.
+        Of an ensemble those of the members stand side by side: (G, members · d).
         """
         return self._run(items, self.representations(level), batch_size, progress, on_error)
 
+    def predict_interval(
+        self,
+        items: Any,
+        confidence: float = CONFIDENCE,
+        *,
+        batch_size: int = 256,
+        progress: bool | None = None,
+        on_error: OnError = "raise",
+    ) -> Any:
+        """Predictions with intervals (numbers) or sets (classes) that hold the truth with this probability.
+
+        The probability is that of rows like those of the validation part, on which the intervals were calibrated.
+
+        Returns:
+            :class:`PredictedIntervals`, of all graphs. A model of nodes gives a list with one for each graph.
+
+        Raises:
+            SpecError: the model was written without a calibration, or the confidence is not between 0 and 1.
+            PointsetError: as :meth:`predict`.
+        """
+        found = self._uncertainty("intervals")
+        if said := found.too_few(check_confidence(confidence)):
+            warnings.warn(said, stacklevel=2)
+        rows = self._run(items, self.answers(confidence), batch_size, progress, on_error, fingerprint=True)
+        if self.card.level is Level.NODE:
+            return [PredictedIntervals.of(one, found, confidence) for one in rows]
+        return PredictedIntervals.of(rows, found, confidence)
+
+    def domain(
+        self, items: Any, *, batch_size: int = 256, progress: bool | None = None, on_error: OnError = "raise"
+    ) -> PredictedDomain:
+        """How near graphs are to the training part, and whether they are in the model's applicability domain.
+
+        Raises:
+            SpecError: the model has no domain: it is one of nodes, or was written without.
+            PointsetError: as :meth:`predict`.
+        """
+        found = self._uncertainty("an applicability domain")
+        if found.domain is None:
+            raise SpecError("the model has no applicability domain; expected a model of graphs, with 20 to train on")
+        rows = self._run(items, self.answers(CONFIDENCE), batch_size, progress, on_error, fingerprint=True)
+        similarity = None if found.domain.fingerprints is None else rows[:, -2]
+        return PredictedDomain(similarity, rows[:, -1] == 1)
+
+    def _uncertainty(self, what: str) -> Uncertainty:
+        found = self.bundle.uncertainty
+        if found is None:
+            raise SpecError(
+                f"the model was written without {what}; expected one that `pointset train` wrote. Train it again"
+            )
+        return found
+
+    def member_outputs(self, batch: PointBatch, first: list[Tensor] | None = None) -> Tensor:
+        """(members, rows, k) float64 of a batch: numbers in the targets' own units, or logits.
+
+        Their mean is the prediction, of logits that of the probabilities; their spread says how sure it is. The first
+        member's representations (rows, d) are appended to ``first``, where it is given.
+        """
+        with torch.inference_mode():
+            outputs: list[Tensor] = []
+            for model in self.models:
+                if first is None or outputs:
+                    outputs.append(model(batch).to("cpu", torch.float64))
+                else:  # in one pass
+                    first.append(model.embed(batch))
+                    outputs.append(model.readout.linear(first[0]).to("cpu", torch.float64))
+        members = torch.stack(outputs)
+        return members if self.bundle.scale is None else self.bundle.scale.restore(members)
+
+    def explain(
+        self,
+        smiles: Any,
+        target: str | None = None,
+        *,
+        method: Method = "gradients",
+        progress: bool | None = None,
+    ) -> list[Attribution]:
+        """What each atom and bond of molecules adds to the prediction; each shows itself as a drawing in a notebook.
+
+        Args:
+            smiles: one molecule or several, as SMILES or as molecules of RDKit.
+            target: the target, or the class, to explain; by default the only target, or the predicted class.
+            method: ``"gradients"``, or ``"shapley"``, which is slower: :mod:`pointset.encoders.attributions`.
+            progress: whether to show a bar; by default where there is a terminal.
+
+        Raises:
+            SpecError: not a model of molecules, a model of nodes, one that was trained before there were explanations,
+                or a target that it does not have.
+            MoleculeError: a SMILES cannot be read; the message names its position.
+            MissingExtraError: RDKit is not installed.
+
+        Example:
+            >>> (one,) = pointset.load("runs/solubility").explain("CCO")  # doctest: +SKIP
+            >>> one.prediction, one.baseline, one.atoms  # doctest: +SKIP
+            (1.083, -0.212, array([-0.214, 0.096, 1.302]))
+        """
+        from pointset.prediction.attributions import explained
+
+        items = [smiles_of(one) if is_mol(one) else one for one in _as_items(smiles)]
+        return explained(self, items, target, method, progress)
+
     def predictions(self) -> ModelOutput:
         """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
+        found = self.bundle.uncertainty
 
         def rows(batch: PointBatch) -> Tensor:
-            with torch.inference_mode():
-                outputs = self.model(batch).to("cpu", torch.float64)
-            return as_predictions(outputs, self.card.task, self.bundle.scale)
+            outputs = mean_outputs(self.member_outputs(batch), self.card.task)
+            return as_predictions(outputs, self.card.task) if found is None else found.predictions(outputs)
 
         return ModelOutput(rows, self.card.outputs, self.model.readout.level == "node", torch.float64)
 
+    def answers(self, confidence: float) -> ModelOutput:
+        """(rows, k + Σ widths) float64: predictions, then the numbers of :meth:`Uncertainty.columns`."""
+        found, of_nodes = self._uncertainty("intervals"), self.model.readout.level == "node"
+
+        def rows(batch: PointBatch) -> Tensor:
+            first: list[Tensor] = []
+            members = self.member_outputs(batch, first)
+            fingerprints = None if batch.fingerprint is None else batch.fingerprint.cpu().numpy()
+            representations = None if of_nodes else first[0].cpu().numpy()
+            seen = Seen(members, batch.num_nodes.cpu().numpy(), representations, fingerprints)
+            answers = found(seen, confidence, threads=torch.get_num_threads())
+            return torch.from_numpy(np.concatenate([answers.predictions, found.numbers(answers)], axis=1))
+
+        width = self.card.outputs + sum(column.width for column in found.columns())
+        return ModelOutput(rows, width, of_nodes, torch.float64, checked=self.card.outputs)
+
     def representations(self, level: LevelName | None) -> ModelOutput:
-        """(rows, d) of the model's own type: what the last linear map sees, of each graph or each node.
+        """(rows, members · d) of the model's own type: what the last linear map sees, of each graph or each node.
 
         At the model's own level this is :meth:`pointset.PointModel.embed`. A model of graphs has scalars of nodes too,
         before they are pooled, and those of a model of nodes can be pooled.
@@ -168,17 +385,26 @@ class Predictor:
 
         def rows(batch: PointBatch) -> Tensor:
             with torch.inference_mode():
-                return self.model.embed(batch, level="node" if of_nodes else "graph").cpu()
+                embedded = [model.embed(batch, level="node" if of_nodes else "graph") for model in self.models]
+            return torch.cat(embedded, 1).cpu()
 
         dtype = next(self.model.parameters()).dtype
-        return ModelOutput(rows, self.model.readout.linear.in_features, of_nodes, dtype)
+        width = len(self.models) * self.model.readout.linear.in_features
+        return ModelOutput(rows, width, of_nodes, dtype)
 
-    def engine(self, batch_size: int) -> Engine:
-        """What runs the model on chunks of items."""
-        self.model.eval()
-        return Engine(self.model, self.bundle.weighted_edges, batch_size=batch_size)
+    def engine(self, batch_size: int, *, fingerprint: bool = False) -> Engine:
+        """What runs the model on chunks of items; ``fingerprint``: molecules are compared with the training part."""
+        for model in self.models:
+            model.eval()
+        wanted = fingerprint and self._compares_fingerprints
+        return Engine(self.model, self.bundle.weighted_edges, batch_size=batch_size, fingerprint=wanted)
 
-    def molecule_reader(self) -> ReadMolecule:
+    @property
+    def _compares_fingerprints(self) -> bool:
+        found = self.bundle.uncertainty
+        return found is not None and found.domain is not None and found.domain.fingerprints is not None
+
+    def molecule_reader(self, *, fingerprint: bool = False) -> ReadMolecule:
         """How this model's SMILES are read: with OGB's features, or by the function of its kind of molecules.
 
         Raises SpecError where the model was not trained on molecules, or needs positions that SMILES do not have.
@@ -193,20 +419,52 @@ class Predictor:
         if uses_positions(self.model) and not makes_positions:
             raise SpecError("got SMILES, but the model needs positions in space; expected graphs with pos")
         require_rdkit()
-        return read
+        if isinstance(read, MoleculeReader) and fingerprint and self._compares_fingerprints:
+            read = dataclasses.replace(read, fingerprint=True)
+        columns = self.about.get("descriptor_columns")
+        return read if columns is None else DescribedReader(read, self._descriptor_table(columns))
 
-    def _run(self, items: Any, output: ModelOutput, batch_size: int, progress: bool | None, on_error: OnError) -> Any:
+    def _descriptor_table(self, columns: Sequence[str]) -> DescriptorTable:
+        """Of the molecules to predict, with the columns of the table that the model was trained with."""
+        if self.descriptors is None:
+            raise SpecError(
+                f"the model was trained with descriptors of a table ({', '.join(map(str, columns[:4]))}…) and needs "
+                "them for every molecule; give such a table with --descriptors FILE, or "
+                "pointset.load(path, descriptors=FILE)"
+            )
+        table = read_descriptors(self.descriptors)
+        if list(table.names) != list(columns):
+            raise SpecError(
+                f"{self.descriptors} has the columns {', '.join(table.names[:6])}; expected those that the model was "
+                f"trained with: {', '.join(map(str, columns[:6]))}"
+            )
+        return table
+
+    def _run(
+        self,
+        items: Any,
+        output: ModelOutput,
+        batch_size: int,
+        progress: bool | None,
+        on_error: OnError,
+        *,
+        fingerprint: bool = False,
+    ) -> Any:
         if on_error not in ("raise", "nan"):
             raise SpecError(f"got on_error={on_error!r}; expected 'raise' or 'nan'")
-        engine, given = self.engine(batch_size), _as_items(items)
+        engine, given = self.engine(batch_size, fingerprint=fingerprint), _as_items(items)
         total = len(given) if isinstance(given, Sized) else None
-        smiles = sum(isinstance(item, str) for item in given) if isinstance(given, Sequence) else 0
+        smiles = sum(isinstance(item, str) or is_mol(item) for item in given) if isinstance(given, Sequence) else 0
         workers = workers_for(smiles) if self.card.molecules else 0
-        prepare = engine.smiles_to_points(self.molecule_reader()) if workers else partial(self._read, engine)
-        chunks = ((None, chunk) for chunk in in_chunks(given, engine.window))
+        prepare = (
+            engine.smiles_to_points(self.molecule_reader(fingerprint=fingerprint))
+            if workers
+            else partial(self._read, engine, fingerprint)
+        )
+        chunks = ((None, chunk) for chunk in in_chunks(map(_with_smiles, given), engine.window))
         results: list[Tensor] = []
         done = 0
-        with threads_beside(workers), progress_bar("Predicting", total, show=progress) as advance:
+        with threads_beside(workers, total), progress_bar("Predicting", total, show=progress) as advance:
             for _, window in with_points(chunks, prepare, workers):
                 outcomes = engine.outcomes(window, output)
                 if outcomes.errors and on_error == "raise":
@@ -221,9 +479,9 @@ class Predictor:
             return results
         return torch.cat(results) if results else torch.empty(0, output.width, dtype=output.dtype)
 
-    def _read(self, engine: Engine, smiles: Sequence[str]) -> Window:
+    def _read(self, engine: Engine, fingerprint: bool, smiles: Sequence[str]) -> Window:
         """SMILES, where there are any: whether the model reads them is asked only then."""
-        read = or_error(lambda model: model.molecule_reader(), self)
+        read = or_error(lambda model: model.molecule_reader(fingerprint=fingerprint), self)
         return engine.smiles_to_points(read)(smiles)
 
 
@@ -239,9 +497,16 @@ def _as_items(items: Any) -> Iterable[Any]:
     return items  # type: ignore[no-any-return]
 
 
+def _with_smiles(item: Any) -> Any:
+    """A molecule of RDKit as its SMILES, or why it has none; anything else as it is."""
+    return or_error(smiles_of, item) if is_mol(item) else item
+
+
 def _is_one(items: Any) -> bool:
-    """Whether it is a SMILES, a point set or a graph, and not several."""
-    if isinstance(items, (str, PointSet, Graph, Tensor)) or (hasattr(items, "is_directed") and hasattr(items, "adj")):
+    """Whether it is a SMILES, a molecule, a point set or a graph, and not several."""
+    if isinstance(items, (str, PointSet, Graph, Tensor)) or is_mol(items):
+        return True
+    if hasattr(items, "is_directed") and hasattr(items, "adj"):
         return True
     if isinstance(items, np.ndarray):
         return items.dtype.kind not in "OUT"  # an array of SMILES is several

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import gc
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import current_process, get_context
+from multiprocessing import active_children, current_process, get_context
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -29,9 +30,9 @@ from pointset.datasets.molecules.parallel import begin_worker, main_left_alone, 
 from pointset.datasets.molecules.parsing import Molecule, Unreadable
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.errors import MissingExtraError, PointsetError
-from pointset.machine import NEVER_A_PROBLEM, cores, training_bytes
+from pointset.machine import NEVER_A_PROBLEM, cores, cores_used_by_others, training_bytes
 from pointset.points.convert import to_points_many
-from pointset.points.graphs import Features, FlatFeatures, Graph, GraphArrays, WeightKind, starts
+from pointset.points.graphs import WHOLE_GRAPH, Features, FlatFeatures, Graph, GraphArrays, WeightKind, starts
 from pointset.points.point_set import Eigenpairs, PointSets
 from pointset.prediction.features import Needs
 
@@ -40,6 +41,8 @@ Label = TypeVar("Label")
 _PIECE = 1024  # SMILES handed to a process at a time: enough of each size to be decomposed together
 _AHEAD = 2  # pieces for each process, beyond the window that is being predicted
 _WORTH_A_PROCESS = 8_000  # SMILES, read in 3 s; starting a process takes two
+_WORTH_A_LOOK = 64  # items
+_LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 0.1, 10.0
 _DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
 
 
@@ -54,6 +57,8 @@ class MoleculePoints(NamedTuple):
     edge_attr: NDArray[Any] | None  # (M, b)
     pos: NDArray[Any] | None  # (N, 3)
     pairs: Eigenpairs
+    descriptors: NDArray[Any] | None = None  # (G, c)
+    fingerprint: NDArray[Any] | None = None  # (G, bytes)
 
     @classmethod
     def of(cls, places: Integers, points: PointSets, dtype: torch.dtype) -> MoleculePoints:
@@ -69,6 +74,7 @@ class MoleculePoints(NamedTuple):
             edge_attr=_packed(features.edge_attr),
             pos=_packed(features.pos),
             pairs=replace(pairs, values=pairs.values.astype(real), vectors=pairs.vectors.astype(real)),
+            **{name: None if (rows := getattr(features, name)) is None else rows.numpy() for name in WHOLE_GRAPH},
         )
 
     @staticmethod
@@ -86,8 +92,8 @@ class MoleculePoints(NamedTuple):
             return torch.from_numpy(values.astype(np.int64) if values.dtype.kind == "i" else values)
 
         num_nodes, num_edges = together("num_nodes"), together("num_edges")
-        features = FlatFeatures(num_nodes, num_edges, tensor("x"), tensor("edge_attr"), tensor("pos"))
-        kinds = np.zeros(len(num_nodes), dtype=np.int8)
+        whole: dict[str, Any] = {name: tensor(name) for name in WHOLE_GRAPH}
+        features = FlatFeatures(num_nodes, num_edges, tensor("x"), tensor("edge_attr"), tensor("pos"), **whole)
         kinds = np.full(len(num_nodes), WeightKind.NONE, dtype=np.int8)  # weights are in the eigenpairs already
         edges = together("edges", axis=1).astype(np.int64)
         arrays = GraphArrays(num_nodes, num_edges, edges, None, kinds, features)
@@ -181,11 +187,17 @@ class SmilesToPoints:
         given = Features(torch.from_numpy(together("x")), torch.from_numpy(together("edge_attr")), pos)
         # Features are checked row by row, so all molecules together can be fitted as one graph.
         edges = together("edges", axis=1)
-        fitted = self.needs.fit(Graph(int(num_nodes.sum()), edges, None, WeightKind.NONE, given))
-        x, edge_attr, pos, _ = fitted.features
-        features = FlatFeatures(num_nodes, num_edges, x, edge_attr, pos)
+        fitted = self.needs.of_nodes_and_edges().fit(Graph(int(num_nodes.sum()), edges, None, WeightKind.NONE, given))
+        x, edge_attr, pos, *_ = fitted.features
+        features = FlatFeatures(num_nodes, num_edges, x, edge_attr, pos, **_of_whole_molecules(molecules))
         arrays = GraphArrays.from_flat(num_nodes, num_edges, edges, fitted.weights, features)
         return to_points_many(arrays, matrix=self.needs.matrix, workers=1, progress=False)
+
+
+def _of_whole_molecules(molecules: Sequence[Molecule]) -> dict[str, Any]:
+    """Descriptors and fingerprints, a row for each molecule, where they were asked for."""
+    given = {name: [getattr(molecule, name) for molecule in molecules] for name in WHOLE_GRAPH}
+    return {name: torch.from_numpy(np.stack(rows)) for name, rows in given.items() if rows[0] is not None}
 
 
 # --- windows of items, read ahead
@@ -204,14 +216,32 @@ def workers_for(count: int) -> int:
 
 
 @contextmanager
-def threads_beside(workers: int) -> Iterator[None]:
-    """Leave cores to the workers: with more threads and processes than cores, all of them are slower."""
+def threads_beside(workers: int, items: int | None) -> Iterator[None]:
+    """Take no more threads than the workers and other work on this machine leave cores, but one at least.
+
+    Threads without a core of their own wait for each other, and are many times slower than one thread. For a few of
+    ``items`` (None: unknown, perhaps many) nobody looks at the machine, as looking takes time, too.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(max(1, min(before, cores() - workers)))
+    free: float = cores() - workers
+    if min(before, free) > 1 and (items is None or items >= _WORTH_A_LOOK):
+        free -= _recently_used_by_others()
+    torch.set_num_threads(max(1, min(before, int(free + 0.5))))
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+_looked: list[tuple[float, float]] = []  # when, and how many cores others used
+
+
+def _recently_used_by_others() -> float:
+    """Cores, now or some seconds ago: who predicts often in small portions does not wait each time."""
+    now = time.monotonic()
+    if not _looked or now - _looked[0][0] > _LOOK_AGAIN_SECONDS:
+        _looked[:] = [(now, cores_used_by_others(_LOOK_SECONDS) or 0.0)]
+    return _looked[0][1]
 
 
 def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -244,6 +274,10 @@ def with_points(
                 yield _finished(*waiting.popleft(), pool, prepare)
         while waiting:
             yield _finished(*waiting.popleft(), pool, prepare)
+    except BaseException:
+        if pool:
+            pool.end()
+        raise
     finally:
         if pool:
             pool.close()
@@ -280,6 +314,7 @@ class _Pool:
 
     def __init__(self, prepare: Prepare, workers: int):
         self._prepare, self._workers = prepare, workers
+        self._others = set(active_children())
         self._start()
 
     def _start(self) -> None:
@@ -321,6 +356,11 @@ class _Pool:
         except BrokenProcessPool:
             self._restart()
             return Window([Unreadable(_DIED)])
+
+    def end(self) -> None:
+        """Without waiting for what the processes are at: nobody will read it."""
+        for process in set(active_children()) - self._others:
+            process.terminate()
 
     def close(self) -> None:
         self._processes.shutdown(wait=True, cancel_futures=True)

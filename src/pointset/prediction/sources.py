@@ -20,7 +20,8 @@ from pointset.datasets.cache import file_digest
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.loading import names
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
-from pointset.datasets.own.csv_rows import CsvFile, Row
+from pointset.datasets.own.csv_rows import Row
+from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import is_missing
 from pointset.errors import FileFormatError, GraphError, MissingDataError, SpecError, did_you_mean
 from pointset.specs import Spec
@@ -104,20 +105,23 @@ def _identity(path: Path) -> dict[str, Any]:
 
 
 class TableSource(Source):
-    """A CSV, TSV or .smi file, also compressed with gzip, one row after the other in constant memory.
+    """A table of any format that :func:`~pointset.datasets.own.table_files.open_table` opens, one row after the other.
 
-    ``smiles`` is the column of SMILES, by name or number; by default it is recognised by its name.
+    Text, SDF and Parquet take constant memory. ``smiles`` is the column of SMILES, by name or number; by default it is
+    recognised by its name. ``sheet`` is that of a workbook.
     """
 
     unit = "row"
     has_smiles = True
 
-    def __init__(self, path: Path, smiles: str | None = None, *, header: bool = True):
-        self.file = CsvFile(path, header=header)
+    def __init__(self, path: Path, smiles: str | None = None, *, header: bool = True, sheet: str | None = None):
+        self.file = open_table(path, header=header, sheet=sheet)
         self.smiles = smiles_column(self.file, self._column(smiles))
         self.columns = self._names()
         super().__init__(path)
         self.identity = {**self.identity, "smiles": self.smiles, "header": self.file.has_header}
+        if sheet is not None:
+            self.identity = {**self.identity, "sheet": sheet}
 
     def _column(self, chosen: str | None) -> Column | None:
         """A whole number that is not the name of a column is the number of a column."""
@@ -137,7 +141,7 @@ class TableSource(Source):
         for row in self.file.rows():
             problem = row.problem or self._problem(row)
             item = GraphError(problem) if problem else row.cells[self.smiles].strip()
-            yield InputRow(f"line {row.line}", self._fitted(row.cells), item)
+            yield InputRow(f"{self.file.unit} {row.line}", self._fitted(row.cells), item)
 
     def _problem(self, row: Row) -> str | None:
         text = row.cells[self.smiles]
@@ -152,15 +156,8 @@ class TableSource(Source):
         return cells if len(cells) == width else [*cells[:width], *[""] * (width - len(cells))]
 
     def count(self) -> int | None:
-        """Lines of a plain file, too many where cells hold several lines; None for a compressed one."""
-        lines = 0
-        with self.file.path.open("rb") as file:
-            if file.read(2) == b"\x1f\x8b":
-                return None
-            file.seek(0)
-            while block := file.read(2**20):
-                lines += block.count(b"\n")
-        return max(lines - self.file.has_header, 1)
+        """As the table counts them: of text the lines, None where it is compressed."""
+        return self.file.count()
 
 
 class GraphFileSource(Source):

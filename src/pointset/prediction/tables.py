@@ -31,12 +31,14 @@ from pointset.prediction.sources import (
 )
 from pointset.progress import Advance
 from pointset.specs import check_whole_numbers
+from pointset.training.calibration import CONFIDENCE, check_confidence
 
 if TYPE_CHECKING:
     from pointset.prediction.engine import ModelOutput, Outcomes
     from pointset.prediction.features import Needs
     from pointset.prediction.predictor import Predictor
     from pointset.prediction.smiles import Window
+    from pointset.training.outputs import Column
 
 _SECONDS_BETWEEN_SAVES = 1.0
 _MOST_NAMED = 5  # bad rows that the summary names
@@ -54,10 +56,13 @@ class PredictionOptions:
     level: Literal["graph", "node"] | None = None  # of representations; by default the model's own
     smiles: str | None = None  # the column, by name or number
     header: bool = True  # whether the first line of a table names its columns
+    sheet: str | None = None  # of a workbook
     part: str | None = None  # of a dataset's split
     data_dir: Path | None = None
     batch_size: int = 256
+    descriptors: Path | None = None  # a table of them, for a model that was trained with one
     workers: int | None = None  # processes that read SMILES
+    confidence: float | None = CONFIDENCE  # of intervals and sets; None: predictions alone
 
 
 class TablePrediction:
@@ -68,18 +73,27 @@ class TablePrediction:
     """
 
     def __init__(self, predictor: Predictor, options: PredictionOptions, *, show: bool | None = None):
-        self._engine = predictor.engine(options.batch_size)
+        found = None if options.embed or options.confidence is None else predictor.bundle.uncertainty
+        self.warning = None if found is None else found.too_few(check_confidence(options.confidence or CONFIDENCE))
+        self._engine = predictor.engine(options.batch_size, fingerprint=found is not None)
         self.source = _open_source(options, self._engine.needs, show)
         self.unit = self.source.unit  # what is counted: "row" or "graph"
-        self._read = predictor.molecule_reader() if self.source.has_smiles else None
-        self._output = predictor.representations(options.level) if options.embed else predictor.predictions()
-        self._columns = OutputColumns.of(self._output, None if options.embed else predictor.card, self.source)
+        self._read = predictor.molecule_reader(fingerprint=found is not None) if self.source.has_smiles else None
+        if options.embed:
+            self._output = predictor.representations(options.level)
+        elif found is None:
+            self._output = predictor.predictions()
+        else:
+            self._output = predictor.answers(options.confidence or CONFIDENCE)
+        more = () if found is None else found.columns()
+        self._columns = OutputColumns.of(self._output, None if options.embed else predictor.card, self.source, more)
         self._workers = _worker_count(self.source, self._read, options.workers)
         self._identity: dict[str, Any] = {
             "model": predictor.bundle.sha256,
             "input": self.source.identity,
             "question": "representations" if options.embed else "predictions",
             "batch size": options.batch_size,
+            "confidence": None if found is None else options.confidence,
         }
 
     @property
@@ -105,7 +119,7 @@ class TablePrediction:
         prepare = None if self._read is None else self._engine.smiles_to_points(self._read)
         saved = time.monotonic()
         try:
-            with threads_beside(self._workers):
+            with threads_beside(self._workers, None):
                 for chunk, window in with_points(chunks, prepare, self._workers):
                     self._write_window(chunk, window, output)
                     advance(len(chunk))
@@ -131,6 +145,7 @@ class TablePrediction:
             entries=before.entries + len(chunk),
             ok=before.ok + len(chunk) - len(bad),
             not_ok=before.not_ok + len(bad),
+            outside=before.outside + self._columns.outside(outcomes),
             bad=(*before.bad, *bad)[:_MOST_NAMED],
         )
         output.append(written, after)
@@ -139,7 +154,7 @@ class TablePrediction:
 def _open_source(options: PredictionOptions, needs: Needs, show: bool | None) -> Source:
     kind, path = input_kind(options.input), Path(options.input)
     if kind is InputKind.TABLE:
-        return TableSource(path, options.smiles, header=options.header)
+        return TableSource(path, options.smiles, header=options.header, sheet=options.sheet)
     if kind is InputKind.GRAPHS:
         return GraphFileSource(path)
     from pointset.datasets.loading import load
@@ -170,9 +185,10 @@ class OutputColumns:
     classes: Sequence[str]  # a multi-class prediction begins with the name of the class
     of_nodes: bool
     of_atoms: bool  # nodes are atoms of a SMILES: say in which writing they are counted
+    more: Sequence[Column] = ()  # intervals, sets and domain, after what is computed
 
     @classmethod
-    def of(cls, output: ModelOutput, card: Card | None, source: Source) -> OutputColumns:
+    def of(cls, output: ModelOutput, card: Card | None, source: Source, more: Sequence[Column] = ()) -> OutputColumns:
         """``predicted_<target>``, and ``probability_<class>`` of classes; of representations (no card) ``e0``, …"""
         classes = card.classes if card is not None and card.task is Task.MULTI_CLASS else ()
         if card is None:
@@ -180,12 +196,14 @@ class OutputColumns:
         else:
             computed = [f"predicted_{name}" for name in card.target_names[: 1 if classes else None]]
         computed += [f"probability_{name}" for name in classes]
-        return cls(source.columns, computed, classes, output.of_nodes, source.has_smiles and output.of_nodes)
+        of_atoms = source.has_smiles and output.of_nodes
+        return cls(source.columns, computed, classes, output.of_nodes, of_atoms, more)
 
     @property
     def usual(self) -> list[str]:
         """Names of the columns that are added."""
-        return [*["read_as"] * self.of_atoms, *["node"] * self.of_nodes, *self.computed, "status"]
+        before = [*["read_as"] * self.of_atoms, *["node"] * self.of_nodes, *self.computed]
+        return [*before, *(column.name for column in self.more), "status"]
 
     @property
     def added(self) -> list[str]:
@@ -197,6 +215,11 @@ class OutputColumns:
         """All names."""
         return [*self.input, *self.added]
 
+    def outside(self, outcomes: Outcomes) -> int:
+        """How many are outside of the model's domain, which the last of the numbers says where there is one."""
+        judged = bool(self.more) and self.more[-1].flag and len(outcomes.rows) > 0
+        return int((outcomes.rows[:, -1] == 0).sum()) if judged else 0
+
     def _free(self, name: str) -> str:
         taken = {*self.input} | ({*self.usual} - {name} if name in self.input else set())
         candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
@@ -207,17 +230,22 @@ class OutputColumns:
 
         ``items`` are what the rows were read as, ``outcomes`` what was computed.
         """
+        from pointset.training.outputs import cells
+
         computed = iter(outcomes.rows.tolist())
+        width = len(self.computed) - bool(self.classes)  # numbers of a prediction; the name of a class is none
         counts = outcomes.counts.tolist()
         for place, (row, item) in enumerate(zip(rows, items, strict=True)):
             atoms = [str(getattr(item, "smiles", ""))] if self.of_atoms else []
             if not counts[place]:
-                empty = [""] * (self.of_nodes + len(self.computed))
+                empty = [""] * (self.of_nodes + len(self.computed) + len(self.more))
                 yield [*row.cells, *atoms, *empty, _reason(outcomes.errors[place])]
-            for node, numbers in enumerate(itertools.islice(computed, counts[place])):
+            for node, every in enumerate(itertools.islice(computed, counts[place])):
+                numbers, added = (every[:width], every[width:]) if self.more else (every, [])
                 chosen = [self.classes[max(range(len(numbers)), key=numbers.__getitem__)]] if self.classes else []
                 values = [f"{number:.9g}" for number in numbers]
-                yield [*row.cells, *atoms, *[str(node)] * self.of_nodes, *chosen, *values, _OK]
+                before = [*row.cells, *atoms, *[str(node)] * self.of_nodes]
+                yield [*before, *chosen, *values, *cells(self.more, added), _OK]
 
 
 def _reason(error: PointsetError) -> str:

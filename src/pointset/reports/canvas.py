@@ -184,7 +184,7 @@ def draw_legend(page: Page, chart: Chart, left: float, top: float, *, in_a_row: 
 
 def draw_sample(axes: Axes, x: float, y: float, style: str, kind: str = "line") -> None:
     """What stands for a line or for dots in a legend: a quarter of an inch from ``x`` on."""
-    if kind == "line":
+    if kind in ("line", "spans"):
         axes.plot([x, x + 0.25], [y, y], **_line_style(style.split()))
     else:
         axes.scatter(x + 0.125, y, **_dot_style(style.split()))
@@ -216,7 +216,7 @@ def _line_style(looks: Sequence[str]) -> dict[str, Any]:
         "color": _colour(looks),
         "linewidth": LINE_WIDTH * (0.6 if {"thin", "reference"} & set(looks) else 0.9),
         "linestyle": next((dashes[look] for look in looks if look in dashes), "-"),
-        "alpha": 0.45 if "pale" in looks else 1.0,
+        "alpha": 0.22 if "faded" in looks else 0.45 if "pale" in looks else 1.0,
     }
 
 
@@ -236,6 +236,10 @@ def _draw_part(axes: Axes, part: Part, order: float) -> None:
             axes.plot(part.x, part.y, zorder=order, **_line_style(part.looks))
         case "dots":
             axes.scatter(part.x, part.y, zorder=order, clip_on=False, **_dot_style(part.looks))
+        case "spans":
+            line = _line_style(part.looks)
+            style = {"colors": line["color"], "linewidth": line["linewidth"], "alpha": line["alpha"]}
+            axes.vlines(part.x, part.y[0], part.y[1], zorder=order, **style)
         case "bars":
             style = {"color": _colour(part.looks), "alpha": 0.75, "edgecolor": PAPER, "linewidth": 0.8}
             axes.bar(part.x[:-1], part.y, np.diff(part.x), align="edge", zorder=order, **style)

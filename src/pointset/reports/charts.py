@@ -106,9 +106,9 @@ class Axis:
 class Part(NamedTuple):
     """One thing in a chart. ``style`` are words: a colour ``c0`` … ``c9``, and how it looks (see :class:`Chart`)."""
 
-    kind: Literal["line", "dots", "bars", "density", "ring", "rug"]
+    kind: Literal["line", "dots", "bars", "spans", "density", "ring", "rug"]
     x: Floats  # of bars: (k + 1,) their sides
-    y: Floats  # of bars: (k,) how high they are; of a density: (rows, columns) strengths 0…1
+    y: Floats  # of bars: (k,) how high they are; of spans: (2, k) from, to; of a density: (rows, columns) strengths 0…1
     style: str
     text: str = ""  # of a ring: the note beside it; of a density: its colour
 
@@ -129,7 +129,7 @@ class Chart:
     """Lines, dots, bars over two axes; what is added first is drawn first.
 
     A style is a colour, ``c0`` … ``c9``, and words from: ``reference`` (a line to compare with, in grey), ``dashed``,
-    ``dotted``, ``thin``, ``pale`` for lines; ``faint``, ``large``, ``hollow``, ``cross`` for dots.
+    ``dotted``, ``thin``, ``pale``, ``faded`` for lines and spans; ``faint``, ``large``, ``hollow``, ``cross`` for dots.
     """
 
     def __init__(self, x: Axis, y: Axis, description: str, *, height: float = HEIGHT) -> None:
@@ -149,6 +149,11 @@ class Chart:
         """Columns that stand on the axis: (k + 1,) their sides, (k,) how high they are."""
         self._add("bars", edges, heights, style)
 
+    def spans(self, x: Any, low: Any, high: Any, style: str = "c0", label: str = "") -> None:
+        """An upright stroke at each place, (k,), from ``low`` to ``high``; it ends where the chart ends."""
+        ends = [np.clip(np.asarray(end, dtype=np.float64), self.y.low, self.y.high) for end in (low, high)]
+        self._add("spans", x, np.stack(ends), style, label)
+
     def density(self, strengths: Floats, colour: str) -> None:
         """(rows, columns) strengths 0…1 over the whole space, the first row at the bottom."""
         self.parts.append(Part("density", np.zeros(0), strengths, "", colour))
@@ -162,7 +167,9 @@ class Chart:
         """A stroke at the bottom for each number."""
         self._add("rug", x, [], "")
 
-    def _add(self, kind: Literal["line", "dots", "bars", "rug"], x: Any, y: Any, style: str, label: str = "") -> None:
+    def _add(
+        self, kind: Literal["line", "dots", "bars", "spans", "rug"], x: Any, y: Any, style: str, label: str = ""
+    ) -> None:
         self.parts.append(Part(kind, np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), style))
         if label:
             self.legend.append((label, style, kind))
@@ -245,8 +252,9 @@ class _SvgChart:
         add(self.root, "path", d=f"M{short(self.left)} {short(self.bottom)}H{short(self.right)}", class_="axis")
         if y.label:
             self._write(clipped(y.label, _LONGEST_LABEL), 4.0, 13.0, "label")
-        middle = (self.left + self.right) / 2
-        self._write(clipped(x.label, _LONGEST_LABEL), middle, self.chart.height - 6, "label", "middle")
+        if x.label:
+            middle = (self.left + self.right) / 2
+            self._write(clipped(x.label, _LONGEST_LABEL), middle, self.chart.height - 6, "label", "middle")
 
     def _write(self, text: str, x: float, y: float, kind: str, anchor: str | None = None) -> Element:
         return add(self.root, "text", text, x=x, y=y, text_anchor=anchor, class_=kind)
@@ -278,6 +286,16 @@ class _SvgChart:
             if part.y[i] > 0
         )
         add(self.root, "path", d=path, class_=f"bars {part.style}")
+
+    def _draw_spans(self, part: Part) -> None:
+        across, ends = self._positions(part.x, part.y)
+        known = np.isfinite(across) & np.isfinite(ends).all(0)
+        path = "".join(
+            f"M{short(a)} {short(low)}V{short(high)}"
+            for a, low, high in zip(across[known].tolist(), *ends[:, known].tolist(), strict=True)
+        )
+        if path:
+            add(self.root, "path", d=path, class_=f"line {part.style}")
 
     def _draw_density(self, part: Part) -> None:
         place: dict[str, Any] = {"x": self.left, "y": self.top, "preserveAspectRatio": "none"}

@@ -19,7 +19,15 @@ from pointset.text import counted, duration, fixed, number, with_spread
 
 _NOT_SETTINGS = ("name", "title", "expected")  # of the recipe: what it is called, and what the paper says
 _OF_ONE_RUN = ("seed", "dataset.fold")  # keys in which the runs of one experiment differ
-_OF_THE_SPLIT = ("dataset.name", "dataset.file", "dataset.folds", "dataset.options.split", "dataset.options.seed")
+_OF_THE_SPLIT = (
+    "dataset.name",
+    "dataset.file",
+    "dataset.val_file",
+    "dataset.test_file",
+    "dataset.folds",
+    "dataset.options.split",
+    "dataset.options.seed",
+)
 _MOST_COLUMNS = 5  # of changed settings; more stand together in one
 
 

@@ -10,13 +10,24 @@ import numpy as np
 from pointset.arrays import Floats, Integers
 from pointset.reports.charts import Axis, Chart, Figure
 from pointset.reports.layout import adjacency_of, node_gap, place_nodes, smooth_values, too_many
+from pointset.reports.molecules import Contributions, contribution_legend, draw_molecule
 from pointset.reports.palette import BLUE, RED, as_hex, coloured, is_dark
 from pointset.reports.svg import Element, add, drawing, finished, picture_of, short
-from pointset.runs.records import Attention, EigenvalueFunctions, ExampleGraph, TargetValue, WorstGraph
+from pointset.runs.records import (
+    AtomContributions,
+    Attention,
+    EigenvalueFunctions,
+    ExampleGraph,
+    Predictions,
+    RunRecord,
+    TargetValue,
+    WorstGraph,
+)
 from pointset.runs.result import RunResult
-from pointset.text import clipped, counted, number
+from pointset.text import clipped, counted, fixed, number, with_interval
 
-_MOST_GRAPHS, _MOST_VALUES, _LONGEST_SMILES = 12, 3, 90
+_MOST_GRAPHS, _MOST_TYPICAL, _MOST_VALUES, _LONGEST_SMILES = 12, 3, 3, 90
+_NEGLIGIBLE = 0.02  # share of a prediction below which what is left over is not worth a word
 _MOST_CHANNELS, _MOST_GROUPS, _MOST_DOTS = 8, 40, 400  # of the eigenvalue functions
 _MOST_LAYERS, _MOST_PIXELS = 12, 128  # of the attention
 _SIZE, _POINTER = 200.0, 14.0  # units of a matrix of attention: the whole drawing, the arrow at its left
@@ -36,19 +47,104 @@ class WorstGraphCard(NamedTuple):
     values: list[tuple[str, str, str]]  # target, true, predicted
     left_out: int  # values that are not shown
     smiles: str
+    made_of: str = ""  # how the prediction is made up of contributions
 
 
-def worst_graphs(worst: Sequence[WorstGraph]) -> tuple[list[WorstGraphCard], list[tuple[str, str]]]:
-    """The graphs, and what the colours of nodes mean: (label, colour)."""
-    shown = list(worst[:_MOST_GRAPHS])
+class WorstSection(NamedTuple):
+    """The graphs that were predicted worst, and what their colours mean."""
+
+    intro: str
+    cards: list[WorstGraphCard]
+    typical: list[WorstGraphCard]  # of about the median error
+    legend: list[tuple[str, str]]  # label and colour of nodes
+    scale: str  # markup: the colours of contributions
+
+
+def worst_section(run: RunRecord, noun: str) -> WorstSection | None:
+    """Molecules are drawn as chemists draw them, with what each atom contributes where that is known."""
+    worst = list(run.examples.worst[:_MOST_GRAPHS])
+    if not worst:
+        return None
+    shown = [*worst, *run.examples.typical[:_MOST_TYPICAL]]
     colours, legend = _label_colours([one.graph for one in shown])
-    return [_card(one, colour) for one, colour in zip(shown, colours, strict=True)], legend
+    largest = _largest_contribution(shown)
+    molecules = [_molecule(one, largest) for one in shown]
+    units = [] if run.result is None or not run.result.is_regression else list(run.result.units.values())
+    unit = (units[0] or "") if len(units) == 1 and noun == "molecule" else None
+    cards = [
+        _card(one, molecule or _draw_graph(one.graph, colour, _described(one, noun)), run.predictions, noun, unit)
+        for one, molecule, colour in zip(shown, molecules, colours, strict=True)
+    ]
+    intro, scale = _worst_intro(run.result, noun, in_units=unit is not None), ""
+    if largest and any(molecules):
+        scale = contribution_legend(largest, unit or "")
+        intro += " Colours are what each atom and bond adds to the prediction: red raises it, blue lowers it."
+        if run.result is not None and not run.result.is_regression:
+            intro += " They are in units of the logit (log-odds)."
+    return WorstSection(intro, cards[: len(worst)], cards[len(worst) :], legend if not all(molecules) else [], scale)
 
 
-def worst_intro(result: RunResult | None) -> str:
+def _made_of(given: AtomContributions | None) -> str:
+    """``−2.9 for an average molecule, +0.57 by atoms, +0.72 by the molecule as a whole``; empty where not known.
+
+    The last is what is left: descriptors of the whole molecule that cannot be divided among its atoms.
+    """
+    if given is None or given.output is None or given.baseline is None:
+        return ""
+    atoms = sum(value for value in (*given.atoms, *(bond[2] for bond in given.bonds)) if value is not None)
+    rest = given.output - given.baseline - atoms
+    parts = [f"{number(given.baseline, 3)} for average atoms", f"{_signed(atoms)} by these"]
+    if abs(rest) > _NEGLIGIBLE * (abs(atoms) + abs(rest)):
+        parts.append(f"{_signed(rest)} by the molecule as a whole")
+    return f"{number(given.output, 3)} = {', '.join(parts)}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{number(value, 2)}"
+
+
+def _largest_contribution(worst: Sequence[WorstGraph]) -> float:
+    """One scale for all molecules of the page; 0 without contributions."""
+    known = [one.contributions for one in worst if one.contributions is not None]
+    numbers = [value for one in known for value in (*one.atoms, *(bond[2] for bond in one.bonds))]
+    return max((abs(value) for value in numbers if value is not None and np.isfinite(value)), default=0.0)
+
+
+def _molecule(one: WorstGraph, largest: float) -> str | None:
+    """None where the SMILES is missing or cannot be drawn."""
+    if not one.graph.smiles:
+        return None
+    given = one.contributions
+    description = f"Drawing of the molecule {clipped(one.graph.smiles, _LONGEST_SMILES)}"
+    if given is not None and largest:
+        contributions = Contributions(
+            [0.0 if value is None else value for value in given.atoms],
+            {(a, b): 0.0 if value is None else value for a, b, value in given.bonds},
+            largest,
+        )
+        drawn = draw_molecule(given.read_as or one.graph.smiles, contributions, description=description)
+        if drawn is not None:
+            return drawn
+    return draw_molecule(one.graph.smiles, description=description)
+
+
+def _described(one: WorstGraph, noun: str) -> str:
+    return f"Drawing of {_named(one, noun)}: {_size(one.graph)}"
+
+
+def _named(one: WorstGraph, noun: str) -> str:
+    name = one.graph.name or (f"graph {one.position}" if one.position is not None else "graph")
+    return f"{noun} {one.position}" if noun != "graph" and one.position is not None and one.graph.smiles else name
+
+
+def _size(graph: ExampleGraph) -> str:
+    return f"{counted(graph.num_nodes, 'node')}, {counted(len(graph.edges), 'edge')}"
+
+
+def _worst_intro(result: RunResult | None, noun: str, *, in_units: bool) -> str:
     """What the error of a graph is."""
-    text = "The graphs of the test split that were predicted worst."
-    if result is None:
+    text = f"The {noun}s of the test split that were predicted worst."
+    if result is None or in_units:
         return text
     if result.is_regression:
         text += " Their error is the mean distance to the truth, in standard deviations of a target that is scaled."
@@ -57,19 +153,44 @@ def worst_intro(result: RunResult | None) -> str:
     return text + (" Values are those of the worst node." if result.level == "node" else "")
 
 
-def _card(one: WorstGraph, colours: list[str]) -> WorstGraphCard:
+def _card(one: WorstGraph, svg: str, predictions: Predictions | None, noun: str, unit: str | None) -> WorstGraphCard:
+    """``unit`` is that of the only target of a regression, in which errors then are."""
     graph = one.graph
-    name = graph.name or (f"graph {one.position}" if one.position is not None else "graph")
-    size = f"{counted(graph.num_nodes, 'node')}, {counted(len(graph.edges), 'edge')}"
     error = "" if one.error is None else f"error {number(one.error, 3)}"
+    if unit is not None and len(one.values) == 1 and _difference(one.values[0]) > 0:
+        error = f"error {number(_difference(one.values[0]), 3)} {unit}".strip()
+    row = _row_of(one, predictions)
+    near = ""
+    if predictions is not None and row is not None and predictions.similarity is not None:
+        near = f"similarity to training {fixed(float(predictions.similarity[row]), 2)}"
+        if predictions.in_domain is not None and predictions.in_domain[row] == 0:
+            near += ", outside the domain"
     values = sorted(one.values, key=_difference, reverse=True)[:_MOST_VALUES]
     return WorstGraphCard(
-        svg=_draw_graph(graph, colours, f"Drawing of {name}: {size}"),
-        name=clipped(name, 60),
-        facts=", ".join(filter(None, (error, size))),
-        values=[(value.target, _text(value.true), _text(value.predicted)) for value in values],
+        svg=svg,
+        name=clipped(_named(one, noun), 60),
+        facts=", ".join(filter(None, (error, near or (_size(graph) if noun == "graph" else "")))),
+        values=[(value.target, _text(value.true), _with_interval(value, predictions, row)) for value in values],
         left_out=len(one.values) - len(values),
         smiles=clipped(graph.smiles or "", _LONGEST_SMILES),
+        made_of=_made_of(one.contributions),
+    )
+
+
+def _row_of(one: WorstGraph, predictions: Predictions | None) -> int | None:
+    """The row of predictions.csv; None of nodes, which have many."""
+    if predictions is None or one.position is None:
+        return None
+    found = np.flatnonzero(predictions.graphs == one.position)
+    return int(found[0]) if len(found) == 1 else None
+
+
+def _with_interval(value: TargetValue, predictions: Predictions | None, row: int | None) -> str:
+    if predictions is None or row is None or value.target not in predictions.intervals:
+        return _text(value.predicted)
+    lower, upper = (float(end[row]) for end in predictions.intervals[value.target])
+    return (
+        with_interval(value.predicted, lower, upper) if isinstance(value.predicted, float) else _text(value.predicted)
     )
 
 

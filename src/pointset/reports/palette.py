@@ -52,6 +52,7 @@ def css_variables() -> str:
 
     def rule(named: Mapping[str, object], series: Sequence[str]) -> str:
         values = {**named, **{f"c{index}": colour for index, colour in enumerate(series)}}
+        values |= {f"element-{symbol}": element_ink(symbol, str(named["paper"])) for symbol in DRAWN_ELEMENTS.values()}
         return ":root { " + " ".join(f"--{name}: {value};" for name, value in values.items()) + " }"
 
     sizes = {"scale": ", ".join(SCALE), "line-width": LINE_WIDTH, "dot-size": DOT_SIZE, "ring-width": RING_WIDTH}
@@ -155,6 +156,30 @@ def element_colours(names: Sequence[str]) -> list[str] | None:
         free = (colour for colour in _candidates(name.partition(" ")[0]) if colour not in colours.values())
         colours[name] = next(free)
     return [colours[name] for name in names]
+
+
+# Symbols of these are coloured in structural formulas, by atomic number; those of all others are ink.
+DRAWN_ELEMENTS = {7: "N", 8: "O", 9: "F", 15: "P", 16: "S", 17: "Cl", 35: "Br", 53: "I", 5: "B", 14: "Si"}
+_LEGIBLE = 4.5  # the least contrast of small text (WCAG 2, level AA)
+
+
+def element_ink(symbol: str, paper: str = PAPER) -> str:
+    """An element's colour as text: darker on light paper and lighter on dark paper, as far as legibility asks."""
+    towards = 0.0 if _luminance(paper) > 0.2 else 1.0
+    colour = rgb(_ELEMENTS[symbol])
+    mixed = (as_hex([part + share / 40 * (towards - part) for part in colour]) for share in range(41))
+    return next(candidate for candidate in mixed if _contrast(candidate, paper) >= _LEGIBLE)
+
+
+def _contrast(first: str, second: str) -> float:
+    dark, light = sorted([_luminance(first), _luminance(second)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of an sRGB colour, 0…1."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _may_be_element(text: str) -> bool:

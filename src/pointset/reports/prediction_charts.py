@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pointset.arrays import Floats, Integers
+from pointset.arrays import Flags, Floats, Integers
 from pointset.metrics import ThresholdCurve, threshold_curve
 from pointset.reports.charts import HEIGHT, WIDTH, Axis, Cell, Chart, Figure, Table
 from pointset.reports.palette import BLUE
 from pointset.reports.svg import Element, add, drawing, finished
 from pointset.runs.records import Predictions, RunRecord
 from pointset.runs.result import RunResult
-from pointset.text import clipped, counted, number
+from pointset.text import clipped, counted, number, whole_percent
 
 _MOST_TARGETS, _MOST_LABELS, _MOST_CLASSES = 13, 10, 25
 _MOST_DOTS = 1500  # rows from which dots would hide each other and make the file large: a density is drawn
@@ -36,12 +36,12 @@ class PredictionSection(NamedTuple):
     table: Table | None = None
 
 
-def prediction_section(run: RunRecord) -> PredictionSection | None:
-    """None where the run has no predictions yet."""
+def prediction_section(run: RunRecord, *, measured: bool = False) -> PredictionSection | None:
+    """None where the run has no predictions yet; the truth is called ``measured`` where it is."""
     if run.result is None or run.predictions is None or not run.predictions.rows:
         return None
     if run.result.is_regression:
-        return _regression(run.predictions, run.result)
+        return _regression(run.predictions, run.result, "measured" if measured else "true")
     if run.result.is_multi_class:
         return _classes(run.predictions, run.result)
     return _labels(run.predictions, run.result)
@@ -71,33 +71,52 @@ def agreement(true: Floats, predicted: Floats) -> Agreement:
     return Agreement(true, predicted, float(np.abs(true - predicted).mean()), r2)
 
 
-def _regression(predictions: Predictions, result: RunResult) -> PredictionSection:
+def _regression(predictions: Predictions, result: RunResult, truth: str) -> PredictionSection:
     numbers = predictions.numbers
     shown = {target: agreement(*numbers[target]) for target in list(numbers)[:_MOST_TARGETS]}
     units = {target: result.units.get(target) or "" for target in shown}
-    figures = [_agreement_figure(target, units[target], predictions.rows, found) for target, found in shown.items()]
+    figures = [_agreement_figure(target, units[target], predictions, found, truth) for target, found in shown.items()]
     if len(numbers) == 1:
         ((target, found),) = shown.items()
-        figures.append(_error_figure(found.predicted - found.true, units[target]))
+        figures.append(_error_figure(found.predicted - found.true, units[target], truth))
     intro = f"The test split, {counted(predictions.rows, 'row')}. On the dashed diagonal a prediction is exact."
     if predictions.rows > _MOST_DOTS:
         intro += " The darker, the more rows lie there."
+    elif any(target in predictions.intervals for target in shown):
+        confidence = 0.9 if result.calibration is None else result.calibration.confidence
+        intro += f" Strokes are {whole_percent(confidence)} intervals"
+        intro += ", red outside the model's domain." if _outside(predictions).any() else "."
     if len(numbers) > _MOST_TARGETS:
         intro += f" The first {_MOST_TARGETS} of {len(numbers)} targets are drawn."
-    return PredictionSection("Predicted against true", intro, figures)
+    return PredictionSection(f"Predicted against {truth}", intro, figures)
 
 
-def _agreement_figure(target: str, unit: str, rows: int, found: Agreement) -> Figure:
+def _outside(predictions: Predictions) -> Flags:
+    """(rows,) which are known to be outside the model's domain."""
+    domain = predictions.in_domain
+    return np.zeros(predictions.rows, dtype=np.bool_) if domain is None else domain == 0
+
+
+def _agreement_figure(target: str, unit: str, predictions: Predictions, found: Agreement, truth: str) -> Figure:
     """The diagonal is where a perfect prediction would lie."""
+    rows = predictions.rows
     title = f"{target} ({unit})" if unit and unit not in target else target
     span = Axis.around([found.true, found.predicted])
-    x, y = Axis(span.low, span.high, "true"), Axis(span.low, span.high, "predicted")
+    x, y = Axis(span.low, span.high, truth), Axis(span.low, span.high, "predicted")
     scores = f"R² {number(found.r2, 3)}, MAE {number(found.mae, 3)}"
-    chart = Chart(x, y, f"{target}: predicted against true, {scores}", height=WIDTH * 0.86)
+    chart = Chart(x, y, f"{target}: predicted against {truth}, {scores}", height=WIDTH * 0.86)
     if rows > _MOST_DOTS:
         chart.density(_densities(found, span), BLUE)
     else:
-        chart.dots(found.true, found.predicted)
+        true, predicted = predictions.numbers[target]
+        outside = _outside(predictions)
+        for chosen, style in ((~outside, "c0"), (outside, "c1")):
+            if target in predictions.intervals:
+                lower, upper = (end[chosen] for end in predictions.intervals[target])
+                chart.spans(true[chosen], lower, upper, f"{style} thin faded")
+        for chosen, style in ((~outside, "c0"), (outside, "c1")):
+            if chosen.any():
+                chart.dots(true[chosen], predicted[chosen], style)
     chart.line([span.low, span.high], [span.low, span.high], "reference")
     known = len(found.true)
     return chart.figure(title, scores + (f"; {known:,} of {rows:,} rows have a value" if known < rows else ""))
@@ -111,12 +130,12 @@ def _densities(found: Agreement, span: Axis) -> Floats:
     return np.where(counts > 0, 0.15 + 0.85 * shares, 0.0)
 
 
-def _error_figure(errors: Floats, unit: str) -> Figure:
+def _error_figure(errors: Floats, unit: str, truth: str) -> Figure:
     """How often which error occurs; the few largest are left out of the picture."""
     reach = float(np.quantile(np.abs(errors), 0.99)) if len(errors) else 0.0
     inside = errors[np.abs(errors) <= reach]
     heights, edges = np.histogram(inside, bins=_BARS, range=(-(reach or 1.0), reach or 1.0))
-    x = Axis(edges[0], edges[-1], f"predicted − true{f' ({unit})' if unit else ''}")
+    x = Axis(edges[0], edges[-1], f"predicted − {truth}{f' ({unit})' if unit else ''}")
     y = Axis(0, max(1.0, heights.max() * 1.05))
     chart = Chart(x, y, "Histogram of the errors", height=WIDTH * 0.86)
     chart.bars(edges, heights)

@@ -3,42 +3,60 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from pointset.metrics import COUNTING_BOUND, Task, higher_is_better, metric_label, metric_meaning, metric_unit
+from pointset.metrics import COUNTING_BOUND, Task, higher_is_better, metric_label, metric_meaning
 from pointset.registry import preset_title
 from pointset.reports.charts import Cell, Table, Tile
-from pointset.reports.examples import attention_figures, function_figure, worst_graphs, worst_intro
+from pointset.reports.examples import attention_figures, function_figure, worst_section
 from pointset.reports.learning_curves import best_epoch, learning_curves
 from pointset.reports.prediction_charts import prediction_section
+from pointset.reports.scores import beside_baseline, part_score, score_section, shared_unit
+from pointset.reports.uncertainty import trust_section
 from pointset.reports.verdict import Verdict, recipe_notes, verdict_on
-from pointset.runs.recipe import DatasetChoice, Recipe, Schedule
+from pointset.runs.recipe import DatasetChoice, Recipe, Schedule, Trainer
 from pointset.runs.records import RunRecord
 from pointset.runs.result import RunResult
-from pointset.text import byte_size, capitalised, counted, duration, fixed, listed, number
+from pointset.text import (
+    byte_size,
+    capitalised,
+    counted,
+    duration,
+    fixed,
+    interval_text,
+    listed,
+    number,
+    percent,
+    whole_percent,
+    with_interval,
+)
 
 _NORMALISED = "normalised_mae"
 _LOSSES = {
     "l1": "the mean absolute error (L1)",
     "smooth_l1": "the smooth L1 loss",
+    "mse": "the mean squared error",
     "cross_entropy": "the cross-entropy",
     "bce": "the binary cross-entropy",
 }
 _USUAL_LOSSES = {Task.REGRESSION: "l1", Task.MULTI_CLASS: "cross_entropy"}  # of other tasks it is bce
 _OPTIMISERS = {"adamw": "AdamW", "soap": "SOAP"}
 _PARTS = {"train": "to learn from", "val": "to choose the epoch", "test": "to test"}
+_MOST_NAMED = 3  # targets that a sentence names
 _HARMLESS = ("seed", "title", "dataset.fold", "trainer.workers", "trainer.threads", "trainer.checkpoint_minutes")
 
 
 def run_page(run: RunRecord) -> dict[str, Any]:
     """The values of the template ``run.html.j2``; a section that has nothing to show is None or empty."""
     verdict, notes = _verdict(run)
-    examples, result = run.examples, run.result
+    examples, result, noun = run.examples, run.result, _noun(run)
     started = str(run.environment.get("started", ""))[:16].replace("T", " ")  # to the minute
     return {
-        "title": run.title,
+        "title": _title(run),
+        "of_molecules": noun == "molecule",
         "eyebrow": " · ".join(filter(None, ("pointset run", run.recipe.name, started))),
         "lead": _lead(run),
         "verdict": verdict,
@@ -46,11 +64,13 @@ def run_page(run: RunRecord) -> dict[str, Any]:
         "notes": notes,
         "tiles": _unfinished_tiles(run) if result is None else _tiles(run, result, verdict),
         "curves": learning_curves(run),
-        "predictions": prediction_section(run),
-        "scores": _score_table(result) if result is not None else None,
+        "learned_from": _learned_from(run, noun),
+        "warnings": result.warnings if result is not None else [],
+        "predictions": prediction_section(run, measured=noun == "molecule"),
+        "trust": trust_section(run, noun),
+        "scores": score_section(result, noun) if result is not None else None,
         "targets": _target_table(result) if result is not None else None,
-        "worst": worst_graphs(examples.worst) if examples.worst else None,
-        "worst_intro": worst_intro(result),
+        "worst": worst_section(run, noun),
         "functions": function_figure(examples.functions) if examples.functions is not None else None,
         "attention": attention_figures(examples.attention) if examples.attention is not None else None,
         "finished": result is not None,
@@ -58,7 +78,7 @@ def run_page(run: RunRecord) -> dict[str, Any]:
             ("Data", _data(run.recipe.dataset, result)),
             ("Model", _model(run.recipe, result)),
             ("Optimiser", _optimiser(run.recipe, result)),
-            ("Schedule", _schedule(run.recipe.schedule, run.recipe.trainer.epochs)),
+            ("Schedule", _schedule(run.recipe.schedule, run.recipe.trainer)),
             ("Choice", _choice(run.recipe, result, run.metric)),
         ],
         "recipe_text": run.recipe_text,
@@ -72,6 +92,38 @@ def run_page(run: RunRecord) -> dict[str, Any]:
 # --- the headline: what was learned and how well
 
 
+def _noun(run: RunRecord) -> str:
+    """``molecule`` where there are SMILES, otherwise ``graph``."""
+    of_smiles = run.predictions is not None and run.predictions.has_smiles
+    return "molecule" if of_smiles or any(one.graph.smiles for one in run.examples.worst) else "graph"
+
+
+def _title(run: RunRecord) -> str:
+    """``logS of delaney.csv`` for molecules of an own file; otherwise the title of the recipe."""
+    file = run.recipe.dataset.file
+    if file is None or run.result is None or _noun(run) != "molecule":
+        return run.title
+    targets = list(run.result.units) or list(run.result.per_target)
+    what = listed(targets) if 0 < len(targets) <= _MOST_NAMED else f"{len(targets)} targets"
+    return f"{what} of {PurePath(file).name}"
+
+
+def _learned_from(run: RunRecord, noun: str) -> list[str]:
+    """Sentences on what own data was learned from; none of a benchmark, which everybody knows."""
+    result, file = run.result, run.recipe.dataset.file
+    if result is None or file is None:
+        return []
+    name = PurePath(file).name
+    sizes = [f"{size:,} {_PARTS.get(part, part)}" for part, size in result.split_sizes.items()]
+    text = [f"{name}: {counted(sum(result.split_sizes.values()), noun)}, {listed(sizes)}."] if sizes else []
+    if result.left_out:
+        rows = (
+            f"{counted(result.left_out, 'row')} cannot be used and {'was' if result.left_out == 1 else 'were'} left out"
+        )
+        text.append(f"{rows}; “pointset datasets check {shlex.quote(name)}” says which, and why.")
+    return text
+
+
 def _lead(run: RunRecord) -> str:
     """One or two sentences."""
     model = capitalised(preset_title(run.recipe.model.preset))
@@ -79,29 +131,34 @@ def _lead(run: RunRecord) -> str:
     if result is None:
         done = f"{len(run.epochs.get('epoch', ())):,} of {run.recipe.trainer.epochs:,} epochs"
         return f"{model} is not trained to the end yet: {done} are done, and the test split is unseen."
-    title = result.dataset.title or result.dataset.name
-    learned = f"{model} learned from {f'“{title}”' if title else 'the data'} to {_aim(result)}."
+    title, noun = result.dataset.title or result.dataset.name, _noun(run)
+    learned = f"{model} learned from {f'“{title}”' if title else 'the data'} to {_aim(result, noun)}."
     metric = result.main_metric
     if result.test.get(metric) is None:
         why = "it is not a number" if result.test else "no graphs were held back to test on"
         return f"{learned} There is no test score: {why}."
     meaning = f" ({metric_meaning(metric)})" if metric_meaning(metric) else ""
     size = result.split_sizes.get("test")
-    where = f"On {counted(size, 'test graph')} it has never seen" if size else "On the test split"
-    unit = metric_unit(metric, next(iter(result.units.values()))) if len(result.units) == 1 else ""
-    score = f"{number(result.test.get(metric))} {unit}".strip()
-    return f"{learned} {where}, its {metric_label(metric)}{meaning} is {score}."
+    where = f"On {counted(size, f'test {noun}')} it has never seen" if size else "On the test split"
+    found = part_score(result, "test", metric)
+    score = f"{number(result.test.get(metric))} {shared_unit(result, metric)}".strip()
+    if found.lower is not None and found.upper is not None:
+        score = f"{with_interval(found.value, found.lower, found.upper)} {shared_unit(result, metric)}".strip()
+    beside = beside_baseline(result)
+    sentence = f" {beside.sentence}" if beside is not None else ""
+    return f"{learned} {where}, its {metric_label(metric)}{meaning} is {score}.{sentence}"
 
 
-def _aim(result: RunResult) -> str:
+def _aim(result: RunResult, noun: str) -> str:
     """``predict gap for each graph``."""
     targets = list(result.per_target) or list(result.units)
+    what = noun if result.level == "graph" else result.level
     if result.is_multi_class:
-        return f"distinguish {counted(len(result.classes), 'class')} of {result.level}s"
-    if not targets or len(targets) > 3:
+        return f"distinguish {counted(len(result.classes), 'class')} of {what}s"
+    if not targets or len(targets) > _MOST_NAMED:
         many = f"{len(targets)} {'numbers' if result.is_regression else 'labels'}" if targets else "the target"
-        return f"predict {many} for each {result.level}"
-    return f"predict {listed(targets)} for each {result.level}"
+        return f"predict {many} for each {what}"
+    return f"predict {listed(targets)} for each {what}"
 
 
 def _verdict(run: RunRecord) -> tuple[Verdict | None, list[str]]:
@@ -147,13 +204,21 @@ def _tiles(run: RunRecord, result: RunResult, verdict: Verdict | None) -> list[T
     if result.test:
         up = result.higher_is_better if metric == result.metric else higher_is_better(metric)
         direction = "higher is better" if up else "lower is better"
-        tiles.append(Tile(f"test {name}", number(result.test.get(metric)), direction, "main"))
+        found = part_score(result, "test", metric)
+        unit = shared_unit(result, metric)
+        interval = f"95 %: {interval_text(found.lower, found.upper)}; " if found.lower is not None else ""
+        label = f"test {name}{f' ({unit})' if unit else ''}"
+        tiles.append(Tile(label, number(result.test.get(metric)), interval + direction, "main"))
     if verdict is not None:
         tiles.append(verdict.tile)
+    elif (beside := beside_baseline(result)) is not None:
+        tiles.append(beside.tile)
+    if (coverage := _coverage_tile(result)) is not None:
+        tiles.append(coverage)
     if (validation := result.val.get(metric)) is not None:
         epochs = f"epoch {result.best_epoch} of {result.epochs}" if result.best_epoch and result.epochs else ""
         tiles.append(Tile(f"validation {name}", number(validation), epochs))
-    if result.parameters is not None:
+    if result.parameters is not None and _noun(run) != "molecule":  # chemists find it under the recipe
         size = f"{run.recipe.model.layers} × {run.recipe.model.dim} channels"
         tiles.append(Tile("parameters", f"{result.parameters:,}", size))
     if result.seconds is not None:
@@ -162,19 +227,20 @@ def _tiles(run: RunRecord, result: RunResult, verdict: Verdict | None) -> list[T
     return tiles
 
 
-# --- scores as tables
-
-
-def _score_table(result: RunResult) -> Table | None:
-    """Every metric on both splits; None where one number says it all."""
-    metrics = list(dict.fromkeys([result.metric, *result.test, *result.val]))
-    if len(metrics) < 2:
+def _coverage_tile(result: RunResult) -> Tile | None:
+    """How often intervals hold the truth, over all targets."""
+    if result.calibration is None:
         return None
-    rows = [
-        [Cell(metric_label(metric)), Cell(number(result.val.get(metric))), Cell(number(result.test.get(metric)))]
-        for metric in metrics
-    ]
-    return Table(["metric", "validation", "test"], rows)
+    known = [one for one in result.calibration.per_target.values() if one.coverage is not None]
+    if not known:
+        return None
+    rows = [one.rows or 1 for one in known]
+    share = sum((one.coverage or 0.0) * count for one, count in zip(known, rows, strict=True)) / sum(rows)
+    label = f"inside {whole_percent(result.calibration.confidence)} {result.calibration.kind}"
+    return Tile(label, percent(share), "of the test part")
+
+
+# --- scores of every target
 
 
 def _target_table(result: RunResult) -> Table | None:
@@ -247,11 +313,23 @@ def _model(recipe: Recipe, result: RunResult | None) -> str:
     size = f"{counted(model.layers, 'layer')} of {counted(model.dim, 'channel')}"
     text = f"{capitalised(preset_title(model.preset))} with {size}"
     if result is not None and result.parameters:
-        text += f", {result.parameters:,} parameters"
+        text += f", {result.parameters:,} parameters" + (" in all" if result.members else "")
     if result is None or result.level == "graph":
         text += f"; the points of a graph are pooled by their {model.pooling}"
+    if result is not None and result.members:
+        text += f". An ensemble of {counted(len(result.members), 'member')}: {_members(result)}"
     noise = f" Gaussian noise of size {number(model.noise)} on the coordinates while training." if model.noise else ""
     return f"{text}.{noise}"
+
+
+def _members(result: RunResult) -> str:
+    """``alone their test MAE is 0.61 to 0.66, together 0.58``."""
+    metric = result.main_metric
+    alone = [value for one in result.members if (value := one.test.get(metric)) is not None]
+    if not alone or result.test.get(metric) is None:
+        return "their mean is the prediction"
+    ends = dict.fromkeys(number(value, 3) for value in (min(alone), max(alone)))
+    return f"alone their test {metric_label(metric)} is {' to '.join(ends)}, together {number(result.test[metric], 3)}"
 
 
 def _optimiser(recipe: Recipe, result: RunResult | None) -> str:
@@ -269,9 +347,11 @@ def _optimiser(recipe: Recipe, result: RunResult | None) -> str:
     return text + (f" Precision {trainer.precision}." if trainer.precision != "32" else "")
 
 
-def _schedule(schedule: Schedule, epochs: int) -> str:
+def _schedule(schedule: Schedule, trainer: Trainer) -> str:
     warmup = f"rises linearly over {_epochs(schedule.warmup)}, " if schedule.warmup else ""
     match schedule.shape:
+        case _ if trainer.snapshots is not None:
+            shape = f"falls along a cosine {trainer.snapshots} times, with a snapshot of the weights after each"
         case "cosine":
             shape = "then falls to the end along a cosine"
         case "restarts":
@@ -280,7 +360,7 @@ def _schedule(schedule: Schedule, epochs: int) -> str:
             shape = f"stays, and falls along a cosine over the last {_epochs(schedule.cosine)}"
         case _:
             shape = "stays as it is"
-    return f"{counted(epochs, 'epoch')}. The learning rate {warmup}{shape}."
+    return f"{counted(trainer.epochs, 'epoch')}. The learning rate {warmup}{shape}."
 
 
 def _epochs(number_of: float) -> str:
@@ -288,6 +368,8 @@ def _epochs(number_of: float) -> str:
 
 
 def _choice(recipe: Recipe, result: RunResult | None, metric: str | None) -> str:
+    if result is not None and result.members:
+        return f"The predictions are the mean of {counted(len(result.members), 'member')}."
     if result is not None and not result.val:
         return "The weights of the last epoch were kept, as there is no validation split."
     text = f"The weights of the epoch with the best validation {metric_label(metric or 'score')} were kept"

@@ -30,6 +30,7 @@ class RunFolder:
         self.bundle = self.path / "bundle"
         self.result = self.path / "result.json"
         self.report = self.path / "report.html"
+        self.members = self.path / "members"  # of an ensemble: a run folder for each
 
     @property
     def has_run(self) -> bool:
@@ -82,7 +83,8 @@ class RunFolder:
 
 def check_space(folder: Path, needed: int) -> None:
     """Refuse to start where the disk has too little space for what a run writes."""
-    free = shutil.disk_usage(folder).free
+    absolute = folder.absolute()  # of several processes only the first makes it, perhaps later than this one asks
+    free = shutil.disk_usage(next(place for place in (absolute, *absolute.parents) if place.exists())).free
     if free < needed:
         raise PointsetError(
             f"the disk of {folder} has {free / 1e6:,.0f} MB left; the run writes up to {needed / 1e6:,.0f} MB. "

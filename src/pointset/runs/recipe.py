@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 else:
     PresetName = Literal[tuple(preset_names())]
     MetricName = Literal[METRIC_NAMES]
-LossName = Literal["l1", "smooth_l1", "cross_entropy", "bce"]
+LossName = Literal["l1", "smooth_l1", "mse", "cross_entropy", "bce"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Number = Annotated[int, Field(ge=0)]
 _MOST_PROCESSES = 1024  # beyond it systems refuse to start them, and OpenMP ends the program without a word
+_MOST_MEMBERS = 100  # of an ensemble
 _BYTES = r"^(?i:\d+(\.\d+)?\s*([KMGT]?i?B)?)$"  # 2GB, 512MiB
 
 
@@ -68,8 +69,11 @@ class DatasetChoice(Keys):
 
     name: Text | None = None
     file: Text | None = None
+    val_file: Text | None = None
+    test_file: Text | None = None
     targets: Annotated[list[Text], Field(min_length=1)] | None = None
     options: Annotated[dict[str, Any], AfterValidator(_check_plain)] = Field(default_factory=dict)
+    weight_column: Text | None = None
     weighted_edges: Number | None = None
     train_graphs: Count | None = None
     fold: Number | None = None
@@ -81,6 +85,12 @@ class DatasetChoice(Keys):
             raise ValueError(
                 f"got dataset.name={self.name!r} and dataset.file={self.file!r}; expected one of them: set the other "
                 "to null, as in dataset.name=null"
+            )
+        if (self.val_file or self.test_file) is not None and (self.file is None or self.fold is not None):
+            key = "dataset.val_file" if self.val_file is not None else "dataset.test_file"
+            raise ValueError(
+                f"got {key} without dataset.file or with dataset.fold; expected tables beside the one for training, "
+                "dataset.file, instead of folds"
             )
         if self.name is not None and not (info.context or {}).get("recorded"):  # not of a run that is only read
             _check_dataset_name(self.name)
@@ -108,6 +118,8 @@ class ModelChoice(Keys):
     layers: Count = 4
     pooling: Literal["mean", "sum", "max"] = "mean"
     noise: NotNegative = 0.0
+    descriptors: Text | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 class Optimizer(Keys):
@@ -129,15 +141,17 @@ class Schedule(Keys):
 
 
 class Trainer(Keys):
-    """The loop."""
+    """The loop; ``baseline`` trains a random forest on fingerprints too, where graphs are molecules."""
 
     epochs: Count
+    min_steps: Number = 0
     batch_size: Count
     memory_budget: Annotated[str, Field(pattern=_BYTES, examples=["2GB"])] | None = None
     size_window: Count = 1
     validate_every: Count = 1
     ema: Annotated[float, Field(ge=0, lt=1)] | None = None
     patience: Count | None = None
+    snapshots: Annotated[int, Field(ge=2, le=_MOST_MEMBERS)] | None = None
     precision: Annotated[
         Literal["32", "64", "bf16"], BeforeValidator(lambda value: str(value) if type(value) is int else value)
     ] = "32"
@@ -146,6 +160,7 @@ class Trainer(Keys):
     checkpoint_minutes: NotNegative = 1.0
     checkpointing: bool = False
     tensorboard: bool = False
+    baseline: bool = False
 
 
 class Expected(Keys):
@@ -172,12 +187,16 @@ class Recipe(Keys):
     loss: LossName | None = None
     smooth_l1_beta: NotNegative = 1.0
     balance_targets: bool = False
+    class_weights: Literal["balanced"] | None = None
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    focal_gamma: NotNegative = 0.0
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     trainer: Trainer
     metric: MetricName | None = None
     scale_targets: bool = True
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    ensemble: Annotated[int, Field(ge=2, le=_MOST_MEMBERS)] | None = None
     expected: Expected | None = None
 
     @classmethod
@@ -384,6 +403,30 @@ def check_schedule(schedule: Schedule, epochs: int) -> None:
         raise SpecError(
             f"got a warm-up of {warmup:g} epochs, all there are, for schedule.shape=cosine; set schedule.warmup below "
             "trainer.epochs"
+        )
+
+
+def snapshot_epochs(recipe: Recipe) -> list[int]:
+    """After which epochs (from 1) a snapshot is taken: the ends of cycles of like length; none without snapshots."""
+    count, epochs = recipe.trainer.snapshots or 0, recipe.trainer.epochs
+    return [epochs * number // count for number in range(1, count + 1)]
+
+
+def check_snapshots(recipe: Recipe) -> None:
+    """Refuse snapshots that do not fit into the epochs, or that early stopping would cut off."""
+    trainer, ends = recipe.trainer, snapshot_epochs(recipe)
+    if trainer.snapshots is None:
+        return
+    if trainer.snapshots > trainer.epochs or ends[0] <= recipe.schedule.warmup:
+        raise SpecError(
+            f"got trainer.snapshots={trainer.snapshots} for {trainer.epochs} epochs with {recipe.schedule.warmup:g} of "
+            "warm-up; expected cycles of at least one epoch, the first of them longer than the warm-up: take fewer "
+            "snapshots, or more trainer.epochs"
+        )
+    if trainer.patience is not None:
+        raise SpecError(
+            f"got trainer.patience={trainer.patience} with trainer.snapshots={trainer.snapshots}; stopping early would "
+            "cut off cycles. Set trainer.patience=null"
         )
 
 

@@ -6,6 +6,7 @@ user's file is a plain recipe, and may say ``extends: NAME`` and only what diffe
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -53,12 +54,27 @@ def read_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
     chosen = overridden(values, overrides)
     if not any(override.startswith("schedule") for override in overrides):
         chosen = _shortened(chosen, values)
+    if any(override.startswith("trainer.epochs=") for override in overrides):
+        chosen = _exact_epochs(chosen, overrides)
     if not any(override.startswith("expected") for override in overrides):
         chosen = _without_stale_result(chosen, values)
     try:
         return Recipe.from_dict(chosen)
     except SpecError as error:
         raise SpecError(f"{place}{error}") from None
+
+
+def _exact_epochs(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Who asks for so many epochs gets them: the least number of steps does not count, unless it is asked for, too."""
+    if any(override.startswith("trainer.min_steps=") for override in overrides):
+        return values
+    return values | {"trainer": values["trainer"] | {"min_steps": 0}} if isinstance(values["trainer"], dict) else values
+
+
+def with_enough_epochs(recipe: Recipe, steps_per_epoch: int) -> Recipe:
+    """As many epochs as ``trainer.min_steps`` need, where those of the recipe are fewer: small data, few steps."""
+    needed = math.ceil(recipe.trainer.min_steps / max(steps_per_epoch, 1))
+    return changed(recipe, {"trainer.epochs": needed}) if needed > recipe.trainer.epochs else recipe
 
 
 def _shortened(values: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

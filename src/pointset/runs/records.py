@@ -100,10 +100,22 @@ class TargetValue(Recorded):
     predicted: float | str | None = None
 
 
+class AtomContributions(Recorded):
+    """What each atom and bond of a molecule adds to the prediction of one target."""
+
+    target: str = ""
+    atoms: list[float | None]
+    bonds: list[tuple[Whole, Whole, float | None]] = Field(default_factory=list)
+    read_as: str | None = None  # the SMILES whose order of atoms this is
+    output: float | None = None  # in the target's unit; of labels and classes, the logit
+    baseline: float | None = None  # the same for average atoms and bonds on the same skeleton
+
+
 class WorstGraph(Recorded):
-    """A graph that was predicted badly."""
+    """A graph that was predicted badly, or one that is typical."""
 
     graph: ExampleGraph
+    contributions: AtomContributions | None = None
     position: int | None = None
     error: float | None = None
     values: list[TargetValue] = Field(default_factory=list)
@@ -115,6 +127,7 @@ class Examples(Recorded):
     functions: EigenvalueFunctions | None = None
     attention: Attention | None = None
     worst: list[WorstGraph] = Field(default_factory=list)
+    typical: list[WorstGraph] = Field(default_factory=list)  # molecules whose error is about the median
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,12 @@ class Predictions:
     has_smiles: bool
     numbers: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)  # (rows,) each; NaN: unknown
     classes: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)  # the same for names of classes
+    sureness: Floats | None = None  # (rows,) the probability of the predicted class
+    intervals: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)  # lower and upper end of each target
+    std: dict[str, Floats] = field(default_factory=dict)  # of each target's error, as the model expects it
+    similarity: Floats | None = None  # (rows,) to the nearest training molecule, 0…1
+    in_domain: Floats | None = None  # (rows,) 1 inside the domain, 0 outside
+    graphs: Floats = field(default_factory=lambda: np.zeros(0))  # (rows,) positions in the dataset
 
 
 @dataclass(frozen=True)
@@ -214,28 +233,56 @@ def read_columns(path: Path) -> Columns:
 
 
 def read_predictions(path: Path, *, of_classes: bool) -> Predictions:
-    """Read the columns ``<target>`` and ``predicted_<target>``; others, such as probabilities of classes, are skipped.
+    """Read the columns ``<target>`` and ``predicted_<target>``, and those that say how sure a prediction is.
 
-    They hold names where they are ``of_classes``, otherwise numbers, NaN where the cell is empty.
+    Targets hold names where they are ``of_classes``, otherwise numbers, NaN where the cell is empty. A file of an older
+    run has no intervals, similarity and domain.
     """
-    rows = _csv_rows(path)
-    header = next(rows)
+    header, *rows = _csv_rows(path)
     targets = [name for name in header if f"predicted_{name}" in header]
     if not targets:
         raise FileFormatError(f"{path} is damaged: expected columns such as 'y' and 'predicted_y', got {header[:6]}")
-    cells: dict[str, list[str]] = {name: [] for target in targets for name in (target, f"predicted_{target}")}
-    places = [(column, header.index(name)) for name, column in cells.items()]
-    for row in rows:
-        for column, index in places:
-            column.append(row[index])
-    found = Predictions(len(cells[targets[0]]), "smiles" in header)
+    cells = {name: [row[index] for row in rows] for index, name in enumerate(header)}
+    extra = {name: cells[name] for name in header if name not in targets}  # a target may be called "similarity"
+
+    def optional(name: str) -> Floats | None:
+        return _numbers(extra[name], path, name) if name in extra else None
+
+    names: dict[str, tuple[list[str], list[str]]] = {}
+    numbers: dict[str, tuple[Floats, Floats]] = {}
+    intervals: dict[str, tuple[Floats, Floats]] = {}
+    std: dict[str, Floats] = {}
     for target in targets:
         true, predicted = target, f"predicted_{target}"
         if of_classes:
-            found.classes[target] = cells[true], cells[predicted]
-        else:
-            found.numbers[target] = _numbers(cells[true], path, true), _numbers(cells[predicted], path, predicted)
-    return found
+            names[target] = cells[true], cells[predicted]
+            continue
+        numbers[target] = _numbers(cells[true], path, true), _numbers(cells[predicted], path, predicted)
+        lower, upper, spread = (optional(f"{word}_{target}") for word in ("lower", "upper", "std"))
+        if lower is not None and upper is not None:
+            intervals[target] = lower, upper
+        if spread is not None:
+            std[target] = spread
+    of_class = [_numbers(extra[name], path, name) for name in extra if of_classes and name.startswith("probability_")]
+    graphs = optional("graph")
+    return Predictions(
+        rows=len(rows),
+        has_smiles="smiles" in header,
+        numbers=numbers,
+        classes=names,
+        sureness=np.max(of_class, axis=0) if of_class else None,
+        intervals=intervals,
+        std=std,
+        similarity=optional("similarity"),
+        in_domain=None if "in_domain" not in extra else _answers(extra["in_domain"]),
+        graphs=np.zeros(0) if graphs is None else graphs,
+    )
+
+
+def _answers(cells: list[str]) -> Floats:
+    """1 for yes, 0 for no, NaN where there is no answer."""
+    words = {"yes": 1.0, "true": 1.0, "1": 1.0, "no": 0.0, "false": 0.0, "0": 0.0}
+    return np.array([words.get(cell.strip().lower(), np.nan) for cell in cells], dtype=np.float64)
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:

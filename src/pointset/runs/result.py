@@ -44,6 +44,55 @@ class DatasetNames(Recorded):
     title: str = ""
 
 
+class ScoreInterval(Recorded):
+    """A score, and its 95 % interval over resamples of the rows; None where there is none."""
+
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
+class MemberResult(Recorded):
+    """One member of an ensemble, scored alone."""
+
+    name: str = ""  # ``seed 3``, or of a snapshot ``epoch 12``
+    val: Scores = {}
+    test: Scores = {}
+
+
+class Baseline(Recorded):
+    """A simple model on the same split; see :attr:`RunResult.baselines`."""
+
+    val: Scores = {}
+    test: Scores = {}
+    train_graphs: Whole | None = None  # that it learned from
+    seconds: float | None = None
+
+
+class Coverage(Recorded):
+    """How often intervals of the test part hold the true value, and how wide they are."""
+
+    coverage: float | None = None
+    width: float | None = None
+    rows: Whole | None = None
+
+
+class CalibrationResult(Recorded):
+    """What the run says of its intervals on the test part."""
+
+    confidence: float = 0.9
+    kind: str = "intervals"  # or prediction sets, of classes
+    per_target: dict[str, Coverage] = {}
+
+
+class DomainResult(Recorded):
+    """What the run says of its applicability domain."""
+
+    threshold: float | None = None
+    references: Whole | None = None
+    test_in_domain: float | None = None
+
+
 class RunResult(Recorded):
     """``result.json`` of one run: what :func:`pointset.train` returns, as plain values."""
 
@@ -58,7 +107,7 @@ class RunResult(Recorded):
     test: Scores
     val: Scores = {}
     per_target: dict[str, Scores] = {}
-    best_epoch: int | None = None
+    best_epoch: int | None = None  # an ensemble has none
     epochs: int | None = None
     stopped_early: bool = False
     parameters: Whole | None = None
@@ -72,6 +121,14 @@ class RunResult(Recorded):
     classes: list[str] = []
     split_sizes: dict[str, Whole] = {}
     test_scored: str = ""
+    members: list[MemberResult] = []  # of an ensemble
+    parts: dict[str, dict[str, ScoreInterval]] = {}  # train, val, test of the best epoch: metric → score
+    part_graphs: dict[str, Whole] = {}  # how many of each part were scored; of a large training part a sample
+    left_out: Whole = 0  # rows of own data that cannot be used
+    warnings: list[str] = []  # what was guessed or left out while own data was read
+    baselines: dict[str, Baseline] = {}  # by name, such as "ecfp forest" and "mean"
+    calibration: CalibrationResult | None = None
+    domain: DomainResult | None = None
 
     @property
     def is_regression(self) -> bool:

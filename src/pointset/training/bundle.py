@@ -1,8 +1,11 @@
 """A trained model to hand on: :func:`write_bundle`, :func:`read_bundle`.
 
-A bundle is a folder, or one ``.zip``, of two files: ``model.safetensors`` with the weights and ``bundle.json`` with all
-else that predicting needs: settings, features, targets with their scale, how SMILES are read. Nothing in it can run.
-Both files have a SHA-256, so that damage is found when it is read and not in the predictions.
+A bundle is a folder, or one ``.zip``: ``model.safetensors`` with the weights and ``bundle.json`` with all else that
+predicting needs: settings, features, targets with their scale, how SMILES are read. The other members of an ensemble,
+models of the same settings, have files of their own (``member-2.safetensors``, …). What intervals and the applicability
+domain need stands in ``calibration`` and ``domain`` of the JSON, their arrays in ``uncertainty.safetensors``; bundles
+without them predict as before. Nothing in a bundle can run.
+All files have a SHA-256, so that damage is found when it is read and not in the predictions.
 """
 
 from __future__ import annotations
@@ -11,17 +14,20 @@ import dataclasses
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Array
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.molecules.reader import MoleculeReader
+from pointset.encoders.attributions import Neutral
 from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, PointsetError, SpecError
 from pointset.files import finite
@@ -30,64 +36,83 @@ from pointset.specs import Categories, Reals, Spec
 from pointset.training.bundle_files import (
     DESCRIPTION,
     MOST_DESCRIPTION_BYTES,
+    MOST_UNCERTAINTY_BYTES,
     MOST_WEIGHTS_BYTES,
+    UNCERTAINTY,
     WEIGHTS,
     BundleFiles,
     write_files,
 )
+from pointset.training.uncertainty import Uncertainty
 
 _FORMAT = "pointset bundle"
-_VERSION = 1
+_VERSION = 2  # of bundles with several members; those with one model are of version 1, which any pointset reads
+MOST_MEMBERS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
     """What is in a bundle."""
 
-    model: PointModel  # in evaluation mode
+    models: tuple[PointModel, ...]  # members of an ensemble, of the same settings; mostly one. In evaluation mode
     card: Card
     scale: TargetScale | None = None  # regression: outputs are in units of this
     weighted_edges: int | None = None  # the column of edge features that became edge weights
     molecule_reader: Mapping[str, Any] | None = None  # settings of MoleculeReader
+    neutral: Neutral | None = None  # averages of the training data's features, which contributions are measured from
     about: Mapping[str, Any] = field(default_factory=dict)  # recipe, scores, date: for people
+    uncertainty: Uncertainty | None = None  # intervals and applicability domain
     sha256: str = ""  # of the description, which holds that of the weights
+
+    @property
+    def model(self) -> PointModel:
+        """The model; of an ensemble the first member."""
+        return self.models[0]
 
 
 def write_bundle(
     path: str | Path,
-    model: PointModel,
+    models: PointModel | Sequence[PointModel],
     card: Card,
     *,
     scale: TargetScale | None = None,
     weighted_edges: int | None = None,
     molecule_reader: Mapping[str, Any] | None = None,
+    neutral: Neutral | None = None,
     about: Mapping[str, Any] | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> None:
     """Write a model with all that predicting needs; the bundle appears whole or not at all.
 
     Args:
         path: a folder, or a file that ends in ``.zip``. An existing bundle is replaced.
-        model: from :meth:`pointset.PointModel.from_preset`, trained.
+        models: from :meth:`pointset.PointModel.from_preset`, trained; or several, the members of an ensemble, which
+            differ in their weights only.
         card: of the dataset that it was trained on.
         scale: by which the targets of a regression were normalised.
         weighted_edges: the column of edge features that became edge weights (``Dataset.with_weighted_edges``).
         molecule_reader: settings of :class:`~pointset.datasets.molecules.MoleculeReader` by which SMILES were read.
+        neutral: averages of the features of the training data, which explanations need.
         about: anything else that JSON holds, for people. Numbers that are not finite become null.
+        uncertainty: what intervals and the applicability domain need.
 
     Raises:
-        SpecError: the model is not from a preset, has weights that are not finite, or does not fit the card.
+        SpecError: the model is not from a preset, has weights that are not finite, or does not fit the card; or members
+            differ in more than their weights.
         FileFormatError: something other than a bundle is at this path.
     """
-    if model.settings is None:
-        raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
-    settings = model.settings._asdict()
+    members = (models,) if isinstance(models, PointModel) else tuple(models)
+    settings = _shared_settings(members)
     _check_agreement(settings, card, scale)
     _check_reader(molecule_reader)
-    del settings["noise"]  # which only training has
-    weights = _weights_of(model)
+    del settings["noise"], settings["dropout"]  # which only training has
+    weights = {
+        WEIGHTS if not at else f"member-{at + 1}.safetensors": _weights_of(one) for at, one in enumerate(members)
+    }
+    files = [{"file": name, "sha256": hashlib.sha256(content).hexdigest()} for name, content in weights.items()]
     description = {
         "format": _FORMAT,
-        "version": _VERSION,
+        "version": 1 if len(members) == 1 else _VERSION,
         "pointset": PACKAGE_VERSION,
         "model": settings | {key: spec_as_plain(settings[key]) for key in ("node", "edge")},
         "card": _card_as_plain(card),
@@ -95,14 +120,24 @@ def write_bundle(
         "scale": None if scale is None else {"mean": scale.mean.tolist(), "std": scale.std.tolist()},
         "molecule_reader": None if molecule_reader is None else dict(molecule_reader),
         "about": finite(dict(about or {})),
-        "weights": {"file": WEIGHTS, "sha256": hashlib.sha256(weights).hexdigest()},
+        "weights": files[0],
     }
+    if neutral is not None:
+        description["neutral"] = neutral._asdict()
+    if len(members) > 1:
+        description["other_members"] = files[1:]
+    others = {}
+    if uncertainty is not None:
+        plain, arrays = uncertainty.as_plain()
+        others[UNCERTAINTY] = _safetensors_of(arrays)
+        digest = hashlib.sha256(others[UNCERTAINTY]).hexdigest()
+        description |= {**plain, "uncertainty": {"file": UNCERTAINTY, "sha256": digest}}
     try:
         description["sha256"] = _digest(description)
         text = json.dumps(description, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SpecError(f"about= cannot be written as JSON ({error}); expected plain values") from None
-    write_files(Path(path), {DESCRIPTION: text.encode(), WEIGHTS: weights})
+    write_files(Path(path), {DESCRIPTION: text.encode(), **weights, **others})
 
 
 def read_bundle(path: str | Path) -> Bundle:
@@ -116,21 +151,21 @@ def read_bundle(path: str | Path) -> Bundle:
     try:
         description = _description(files.read(DESCRIPTION, MOST_DESCRIPTION_BYTES))
         place = Place(description, "")
-        weights = files.read(place.at("weights").at("file").expect(str), MOST_WEIGHTS_BYTES)
-        if hashlib.sha256(weights).hexdigest() != place.at("weights").at("sha256").expect(str):
-            raise FileFormatError("the weights do not match their checksum; the bundle is damaged. Copy it again")
         settings, card = _settings_from(place.at("model")), _card_from(place.at("card"))
         scale, column = _scale_from(place.at("scale")), place.at("weighted_edges")
         reader, about = place.at("molecule_reader"), place.at("about")
         _check_agreement(settings, card, scale)
         _check_reader(reader.value)
+        models = _read_models(files, place, settings)
         return Bundle(
-            model=_model(settings, _tensors(weights)),
+            models=models,
             card=card,
             scale=scale,
             weighted_edges=None if column.value is None else column.whole(0),
             molecule_reader=reader.value,
+            neutral=_neutral_from(place.at("neutral"), settings) if "neutral" in description else None,
             about=about.value if isinstance(about.value, dict) else {},
+            uncertainty=_read_uncertainty(files, place, card, models),
             sha256=description["sha256"],
         )
     except FileFormatError as error:
@@ -153,8 +188,8 @@ def _description(text: bytes) -> dict[str, Any]:
             f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {_VERSION}; it was "
             f"written by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
         )
-    if version != _VERSION or type(version) is not int:
-        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected {_VERSION}")
+    if type(version) is not int or version < 1:
+        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected a number from 1 to {_VERSION}")
     if description.get("sha256") != _digest(description):
         raise FileFormatError(f"{DESCRIPTION} does not match its checksum; it is damaged, or someone changed it")
     return description
@@ -166,6 +201,19 @@ def _digest(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _shared_settings(members: Sequence[PointModel]) -> dict[str, Any]:
+    """Of models that may stand in one bundle."""
+    if not 1 <= len(members) <= MOST_MEMBERS:
+        raise SpecError(f"got {len(members):,} models; expected at least one and at most {MOST_MEMBERS:,}")
+    settings = [model.settings for model in members]
+    if settings[0] is None or None in settings:
+        raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
+    types = {parameter.dtype for model in members for parameter in model.parameters()}
+    if any(other != settings[0] for other in settings) or len(types) > 1:
+        raise SpecError("the members of the ensemble differ in their settings or types; expected the same for all")
+    return settings[0]._asdict()
+
+
 def _weights_of(model: PointModel) -> bytes:
     from safetensors.torch import save
 
@@ -175,17 +223,65 @@ def _weights_of(model: PointModel) -> bytes:
     return save(tensors)
 
 
-def _tensors(weights: bytes) -> dict[str, Tensor]:
+def _read_models(files: BundleFiles, place: Place, settings: dict[str, Any]) -> tuple[PointModel, ...]:
+    """All members; together their files are no larger than one may be, and each is a file of its own."""
+    entries = [place.at("weights")]
+    entries += place.at("other_members").items() if place.value["version"] > 1 else []
+    names = [entry.at("file").expect(str) for entry in entries]
+    if len(names) > MOST_MEMBERS or len(set(names)) < len(names):
+        raise FileFormatError(
+            f"the bundle names {len(names):,} files of weights, {len(set(names)):,} of them different; expected one "
+            f"for each member, at most {MOST_MEMBERS:,}"
+        )
+    models, left = [], MOST_WEIGHTS_BYTES
+    for name, entry in zip(names, entries, strict=True):
+        weights = files.read(name, left)
+        left -= len(weights)
+        if hashlib.sha256(weights).hexdigest() != entry.at("sha256").expect(str):
+            raise FileFormatError(f"{name} does not match its checksum; the bundle is damaged. Copy it again")
+        models.append(_model(settings, _tensors(weights, name)))
+    if len({next(model.parameters()).dtype for model in models}) > 1:
+        raise FileFormatError("the members have weights of different types; expected float32, or float64, for all")
+    return tuple(models)
+
+
+def _tensors(weights: bytes, name: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
         tensors = load(weights)
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        raise FileFormatError(f"{WEIGHTS} is not a safetensors file ({error})") from None
+        raise FileFormatError(f"{name} is not a safetensors file ({error})") from None
     if strange := _not_finite(tensors):
         raise FileFormatError(f"the weights {strange} are not finite numbers; expected a trained model")
     return tensors
+
+
+def _safetensors_of(arrays: Mapping[str, Array]) -> bytes:
+    from safetensors.numpy import save
+
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+def _read_uncertainty(
+    files: BundleFiles, place: Place, card: Card, models: tuple[PointModel, ...]
+) -> Uncertainty | None:
+    """None where the bundle has none, as older ones."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    if "uncertainty" not in place.value:
+        return None
+    entry = place.at("uncertainty")
+    content = files.read(entry.at("file").expect(str), MOST_UNCERTAINTY_BYTES)
+    if hashlib.sha256(content).hexdigest() != entry.at("sha256").expect(str):
+        raise FileFormatError(f"{UNCERTAINTY} does not match its checksum; the bundle is damaged. Copy it again")
+    try:
+        arrays = load(content)
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise FileFormatError(f"{UNCERTAINTY} is not a safetensors file ({error})") from None
+    return Uncertainty.from_plain(place, arrays, card, len(models), models[0].readout.linear.in_features)
 
 
 def _not_finite(tensors: Mapping[str, Tensor]) -> str:
@@ -216,7 +312,7 @@ def _model(settings: dict[str, Any], tensors: dict[str, Tensor]) -> PointModel:
 
 def _least_parameters(settings: Mapping[str, Any]) -> int:
     """Fewer than any preset has: a d × d matrix in each layer, the tables of categories, the last linear map."""
-    dim, rows = settings["dim"], settings["out"]
+    dim, rows = settings["dim"], settings["out"] + settings["descriptors"]
     for spec in (settings["node"], settings["edge"]):
         rows += sum(spec.sizes) if isinstance(spec, Categories) else 0 if spec is None else spec.width
     return int(dim * (settings["layers"] * dim + rows))
@@ -293,7 +389,24 @@ def _settings_from(place: Place) -> dict[str, Any]:
     settings: dict[str, Any] = {"name": place.at("preset").expect(str)}
     settings |= {key: place.at(key).expect(str) for key in ("level", "pooling")}
     settings |= {key: place.at(key).whole(1) for key in ("out", "dim", "layers")}
+    settings["descriptors"] = place.at("descriptors").whole(0) if "descriptors" in place.expect(dict) else 0
     return settings | {key: spec_from(place.at(key)) for key in ("node", "edge")}
+
+
+def _neutral_from(place: Place, settings: Mapping[str, Any]) -> Neutral:
+    """Averages that fit the features of the model."""
+
+    def averages(key: str) -> tuple[tuple[float, ...], ...] | None:
+        spec: Spec = settings[key]
+        if place.at(key).value is None:
+            return None
+        found = tuple(tuple(one.number() for one in column.items()) for column in place.at(key).items())
+        expected = [] if spec is None else list(spec.sizes) if isinstance(spec, Categories) else [spec.width]
+        if [len(column) for column in found] != expected:
+            raise place.at(key).wrong(f"lists of {expected} numbers")
+        return found
+
+    return Neutral(averages("node"), averages("edge"))
 
 
 def _card_as_plain(card: Card) -> Any:

@@ -1,4 +1,4 @@
-"""The two files of a bundle, in a folder or in one ``.zip``: written whole or not at all, read with bounds.
+"""The files of a bundle, in a folder or in one ``.zip``: written whole or not at all, read with bounds.
 
 What is read may come from anyone: no size that a file claims is believed before it is held against what is there.
 """
@@ -18,8 +18,10 @@ from pointset.files import replacing
 
 DESCRIPTION = "bundle.json"
 WEIGHTS = "model.safetensors"
+UNCERTAINTY = "uncertainty.safetensors"
 MOST_DESCRIPTION_BYTES = 16 * 2**20
 MOST_WEIGHTS_BYTES = 16 * 2**30
+MOST_UNCERTAINTY_BYTES = 2**30
 _MOST_COMPRESSION = 100  # weights hardly shrink; what grows more than this when unpacked is a trap
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # equal bundles are equal files
 

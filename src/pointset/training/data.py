@@ -15,21 +15,27 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.datasets.cache import FileContent
 from pointset.datasets.card import Card, Level, Task
-from pointset.datasets.dataset import Dataset, TargetScale
+from pointset.datasets.dataset import OWN_FILE, Dataset, TargetScale
 from pointset.datasets.loading import benchmark_named, load
+from pointset.datasets.molecules.descriptors import descriptor_matrix, descriptor_names
 from pointset.datasets.own import graph_files, smiles_csv
 from pointset.datasets.own.columns import holds_molecules
+from pointset.datasets.own.descriptor_table import is_file, read_descriptors
+from pointset.datasets.own.part_files import smiles_files
 from pointset.datasets.splits import folds
+from pointset.datasets.splits.leaks import describe_leaks, find_leaks
 from pointset.encoders.layers import BatchEncoder
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.machine import check_fits, training_bytes
+from pointset.native.build import status as native_status
 from pointset.points.point_set import PointSets
 from pointset.registry import load_part, preset_named
-from pointset.runs.recipe import DatasetChoice, Recipe, check_ready
+from pointset.runs.recipe import DatasetChoice, Recipe, Trainer, check_ready
 from pointset.runs.recipe_files import changed
 from pointset.training.batches import Purpose, stream_seed
 from pointset.training.devices import DTYPES
+from pointset.training.losses import LossTargets, balanced_weights
 
 _SUBSET_SEED = 0
 _FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their results can be averaged
@@ -48,6 +54,11 @@ class TrainingData:
         """What the dataset says of itself."""
         return self.dataset.card
 
+    @property
+    def warnings(self) -> list[str]:
+        """What was guessed or left out while own data was read; none of a benchmark."""
+        return list(self.card.notes) if self.dataset.provenance.origin == OWN_FILE else []
+
     def part(self, name: str) -> Integers:
         """Indices of the graphs in train, val or test; none where there is no such part."""
         return np.asarray(self.dataset.split.get(name, ()), dtype=np.int64)
@@ -62,6 +73,10 @@ class TrainingData:
         if y is None:
             raise SpecError(f"{self.card.name} has no targets; expected some to learn from")
         return y if self.card.task is Task.MULTI_CLASS else y.to(torch.float64)
+
+    def limits(self, graphs: Integers) -> int:
+        """How many targets of these graphs are only known by a limit."""
+        return 0 if self.dataset.limits is None else self.dataset.limits.of(graphs).number
 
     def restored(self, outputs: Tensor) -> Tensor:
         """A model's outputs (rows, k) in the targets' own units, in float64; logits stay logits."""
@@ -79,18 +94,36 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
     check_ready(recipe)
     dataset = _read(recipe.dataset, data_dir, progress)
     dataset = _with_choices(dataset, recipe.dataset)
+    if recipe.dataset.file is not None:
+        dataset = _with_leaks_said(dataset, progress)
+    return training_data(dataset, recipe, progress=progress)
+
+
+def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = None) -> TrainingData:
+    """A dataset as :func:`load_data` gives it: with the recipe's descriptors, scaled, as points of its model's matrix.
+
+    Raises:
+        SpecError: there is nothing to learn, or the recipe asks for what the dataset does not have.
+    """
     card = dataset.card
     if not card.targets or dataset.targets is None:
-        raise SpecError(f"{card.name} has no targets; expected at least one. Name columns with dataset.targets=[…]")
+        told = "".join(f"\n  {note}" for note in card.notes if recipe.dataset.file is not None)
+        raise SpecError(
+            f"{card.name} has no targets; expected at least one. Name columns with dataset.targets=[…]{told}"
+        )
     if len(dataset.split.get("train", ())) == 0:
         raise SpecError(f"{card.name} has no graphs in its training part; expected some. Choose another split")
+    if recipe.model.descriptors is not None:
+        dataset = with_descriptors(dataset, recipe.model.descriptors, progress=progress)
     scale = dataset.target_scale() if card.task is Task.REGRESSION and recipe.scale_targets else None
     if scale is not None and not bool((scale.mean.isfinite() & scale.std.isfinite()).all()):
         raise SpecError(
             f"{card.name} has targets so large that their standard deviation is not a number; expected less "
             "than 1e150. Give them in another unit, or their logarithm"
         )
-    points = _with_loss_targets(dataset, scale).points(preset_named(recipe.model.preset).matrix, progress=progress)
+    points = _with_loss_targets(dataset, scale, recipe.class_weights).points(
+        preset_named(recipe.model.preset).matrix, progress=progress
+    )
     return TrainingData(dataset, scale, points)
 
 
@@ -110,9 +143,47 @@ def build_model(recipe: Recipe, card: Card) -> PointModel:
             layers=choice.layers,
             pooling=choice.pooling,
             noise=choice.noise,
+            dropout=choice.dropout,
+            descriptors=card.descriptors if choice.descriptors is not None else 0,
         )
     model.checkpointing = recipe.trainer.checkpointing
     return model
+
+
+def with_descriptors(dataset: Dataset, descriptors: str, *, progress: bool | None = None) -> Dataset:
+    """The molecules with numbers of each as a whole, which a model joins to its points (``model.descriptors``)."""
+    card = dataset.card
+    if dataset.smiles is None or card.molecules != "ogb" or card.level is Level.NODE:
+        raise SpecError(
+            f"got model.descriptors={descriptors!r}, and {card.title or card.name} has no molecules with targets of "
+            "their own to compute them for; expected a table with SMILES. Set model.descriptors=null"
+        )
+    if is_file(descriptors):
+        found = read_descriptors(descriptors).matrix(dataset.smiles, progress=progress)
+    else:
+        found = descriptor_matrix(dataset.smiles, descriptors, progress=progress)
+    numbers = torch.from_numpy(found)
+    features = dataclasses.replace(dataset.features, descriptors=numbers)
+    card = dataclasses.replace(card, descriptors=numbers.shape[1])
+    return dataclasses.replace(dataset, card=card, arrays=dataclasses.replace(dataset.arrays, features=features))
+
+
+def first_model(recipe: Recipe, data: TrainingData) -> PointModel:
+    """:func:`build_model`, which knows the mean and the scale of the training part's descriptors."""
+    model = build_model(recipe, data.card)
+    described, numbers = model.readout.descriptors, data.dataset.features.descriptors
+    if described is not None and numbers is not None:
+        counts = torch.tensor([name.startswith("morgan_") for name in names_of_descriptors(recipe)])
+        described.fit(numbers[torch.from_numpy(data.part("train"))], counts)
+    return model
+
+
+def names_of_descriptors(recipe: Recipe) -> tuple[str, ...]:
+    """Of ``model.descriptors``, in their order."""
+    descriptors = recipe.model.descriptors
+    if descriptors is None:
+        return ()
+    return read_descriptors(descriptors).names if is_file(descriptors) else tuple(descriptor_names(descriptors))
 
 
 def own_folds(choice: DatasetChoice) -> bool:
@@ -123,14 +194,27 @@ def own_folds(choice: DatasetChoice) -> bool:
 def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | None) -> Dataset:
     options = dict(choice.options)
     if choice.name is not None:
+        _check_no_weights(choice, choice.name)
         if choice.fold is not None and own_folds(choice):
             options["fold"] = choice.fold
         return load(choice.name, data_dir, download=False, progress=progress, **options)
     file = FileContent(str(choice.file))  # a table is opened once, both to see what it is and to read it
     read: Any = smiles_csv if holds_molecules(file) else graph_files
-    if read is smiles_csv and choice.targets is not None:
-        options["targets"] = list(choice.targets)
+    if choice.targets is not None and (read is smiles_csv or "targets" in options):  # else they are y of the files
+        options.setdefault("targets" if read is smiles_csv else "columns", list(choice.targets))
+    if read is smiles_csv and choice.weight_column is not None:
+        options.setdefault("weights", choice.weight_column)
+    elif read is not smiles_csv:
+        _check_no_weights(choice, file.path.name)
+    if choice.fold is not None:
+        options.setdefault("split", "random")  # the folds are the split, whatever the table says
+    files = {key: getattr(choice, key) for key in ("val_file", "test_file") if getattr(choice, key) is not None}
+    if files and read is not smiles_csv:
+        raise SpecError(f"got dataset.{next(iter(files))} for {file.path.name}, which holds graphs; expected molecules")
     try:
+        if files:
+            read = smiles_files
+            return smiles_files(file, progress=progress, **files, **options)
         dataset: Dataset = read(file if read is smiles_csv else file.path, progress=progress, **options)
     except TypeError as error:
         if "unexpected keyword" not in str(error) and "multiple values" not in str(error):
@@ -140,6 +224,23 @@ def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | N
             f"dataset.options: {unknown}; expected those of pointset.datasets.own.{read.__name__}"
         ) from None
     return dataset
+
+
+def _with_leaks_said(dataset: Dataset, progress: bool | None) -> Dataset:
+    """The same, with a note on its card if the same graph stands in two parts of its split."""
+    leaks = find_leaks(dataset.arrays, dataset.split, progress=progress)
+    if not leaks.found:
+        return dataset
+    notes = (*dataset.card.notes, describe_leaks(dataset, leaks))
+    return dataclasses.replace(dataset, card=dataclasses.replace(dataset.card, notes=notes))
+
+
+def _check_no_weights(choice: DatasetChoice, where: str) -> None:
+    if choice.weight_column is not None:
+        raise SpecError(
+            f"got dataset.weight_column={choice.weight_column!r} for {where}, which is not a table of molecules; "
+            "expected one in dataset.file. Leave it out"
+        )
 
 
 def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
@@ -166,14 +267,41 @@ def _with_fewer(dataset: Dataset, graphs: int) -> Dataset:
     return dataset.with_split({**dataset.split, "train": train[np.sort(chosen)]})
 
 
-def _with_loss_targets(dataset: Dataset, scale: TargetScale | None) -> Dataset:
+def _with_loss_targets(dataset: Dataset, scale: TargetScale | None, class_weights: str | None) -> Dataset:
     """Targets scaled in float64, then rounded to float32 once: an energy of −11,000 eV loses nothing."""
     y = dataset.targets
-    if y is None or dataset.card.task is Task.MULTI_CLASS:
+    if y is None:
         return dataset
-    scaled = y.to(torch.float64) if scale is None else scale.normalise(y.to(torch.float64))
-    features = dataclasses.replace(dataset.features, y=scaled.to(torch.float32))
+    weights = _loss_weights(dataset, y, class_weights)
+    if dataset.card.task is Task.MULTI_CLASS:
+        packed = LossTargets(y, weights=weights).packed()
+    else:
+
+        def scaled(values: Tensor) -> Tensor:
+            values = values.to(torch.float64)
+            return (values if scale is None else scale.normalise(values)).to(torch.float32)
+
+        limits = () if dataset.limits is None else dataset.limits
+        loss_targets = LossTargets(scaled(y), *(scaled(torch.from_numpy(limit)) for limit in limits))
+        packed = loss_targets._replace(weights=weights).packed()
+    features = dataclasses.replace(dataset.features, y=packed)
     return dataclasses.replace(dataset, arrays=dataclasses.replace(dataset.arrays, features=features))
+
+
+def _loss_weights(dataset: Dataset, y: Tensor, class_weights: str | None) -> Tensor | None:
+    """(rows, k), or of classes (rows,): 1 on average over the training part; None where all count the same."""
+    if class_weights is not None and dataset.card.task is Task.REGRESSION:
+        raise SpecError(f"got class_weights={class_weights} for a regression; expected labels or classes. Leave it out")
+    weights = torch.ones_like(y, dtype=torch.float64)
+    train = dataset.target_rows(dataset.split["train"])
+    if dataset.weights is not None:
+        each = torch.from_numpy(dataset.weights)  # (G,); own tables, so rows are graphs
+        if not float(each[train].sum()) > 0:
+            raise SpecError(f"all weights of the training part of {dataset.card.name} are 0; expected some above 0")
+        weights *= (each / each[train].mean()).reshape(-1, *[1] * (y.dim() - 1))
+    if class_weights is None:
+        return None if dataset.weights is None else weights
+    return weights * balanced_weights(y, weights, train)
 
 
 _MOST_NAMES = 6  # of targets in one line
@@ -198,8 +326,12 @@ def describe_data(data: TrainingData) -> str:
     task = f"{'node ' if card.level is Level.NODE else ''}{_TASKS[card.task]}{'' if is_multi_class else ' of'}"
     text = f"{card.title or card.name}: {task} {targets}; "
     text += f"{train:,} graphs to train, {val:,} to validate, {test:,} to test"
+    if data.dataset.limits is not None and (limits := data.dataset.limits.number):
+        text += f"; {limits:,} values are limits such as >3, which count in the loss but not in scores"
+    if merged := data.dataset.merged:
+        text += f"; {merged:,} rows are merged into others of the same molecule"
     if left_out := len(data.dataset.rejected):
-        rows = len(data.dataset) + left_out
+        rows = len(data.dataset) + left_out + merged
         text += f"; {left_out:,} of {rows:,} are left out (pointset datasets check says which, and why)"
     return text
 
@@ -210,9 +342,24 @@ _RECORDS_BYTES = 20_000_000  # of metrics, predictions, report
 _LIVE_LAYERS = 2  # with checkpointing: one layer's activations, and the coordinates of the rest
 _COUNTED_LAYERS = 64  # of a model without weights; the parameters of more are extrapolated
 
+# On the native kernels pst-fast keeps 0.37 of what is forecast (graphs of 200 and 490 nodes): half is on the safe side.
+
 # Numbers of four bytes that message passing and attention keep in each layer: of a node and channel, of an edge and
 # channel, of a pair of nodes. Measured are up to 18 (Graphormer), 12 (GatedGCN, both directions), 8 (Graphormer).
 _OF_NODE, _OF_EDGE, _OF_PAIR = 20, 16, 16
+
+
+def check_limits(data: TrainingData) -> None:
+    """Refuse a target with limits alone in the training part: it has no scale, and any extreme would fulfil them."""
+    y, train = data.dataset.targets, data.part("train")
+    if data.dataset.limits is None or y is None:
+        return
+    for column, name in enumerate(data.card.target_names):
+        if bool(y[train, column].isnan().all()):
+            raise SpecError(
+                f"the target {name!r} of {data.card.name} has only limits such as >3 in the training part; expected "
+                "some exact values. Leave it out of dataset.targets"
+            )
 
 
 def check_memory(recipe: Recipe, data: TrainingData) -> None:
@@ -244,12 +391,17 @@ def graph_bytes(recipe: Recipe, data: TrainingData) -> Integers:
         edges = data.points.graphs.num_edges[graphs]
         return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + _OF_PAIR * nodes**2)
     layers = min(layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else layers
-    return training_bytes(nodes, data.points.ranks[graphs], dim=dim, layers=layers)
+    repeats = getattr(encoder, "REPEATS", 1)  # vectors and pairs have so many times fewer channels than scalars
+    needed = training_bytes(nodes, data.points.ranks[graphs], dim=max(1, dim // repeats), layers=layers)
+    return needed // 2 if repeats > 1 and recipe.trainer.precision == "32" and native_status().active else needed
 
 
-def run_bytes(parameters: int, precision: str) -> int:
-    """Space on the disk: weights, their average, two moments and the best ones, in two checkpoints and a bundle."""
-    return DTYPES[precision].itemsize * parameters * 14 + _RECORDS_BYTES
+def run_bytes(parameters: int, trainer: Trainer) -> int:
+    """Space on the disk: weights, their average, two moments, the best ones and snapshots, in two checkpoints and a
+    bundle.
+    """
+    copies = 14 + 3 * (trainer.snapshots or 0)
+    return DTYPES[trainer.precision].itemsize * parameters * copies + _RECORDS_BYTES
 
 
 def _count_parameters(recipe: Recipe, card: Card) -> int:

@@ -7,18 +7,20 @@ Fabric wraps it for the device, the precision and the exchange of gradients.
 
 from __future__ import annotations
 
+import copy
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from pointset.arrays import Integers
 from pointset.encoders.batch import PointBatch
@@ -27,8 +29,10 @@ from pointset.encoders.model import PointModel
 from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder
-from pointset.runs.recipe import Recipe
+from pointset.runs.recipe import Recipe, snapshot_epochs
+from pointset.runs.recipe_files import with_enough_epochs
 from pointset.runs.result import EpochRow, write_metrics
+from pointset.stopping import SIGNALS, saving
 from pointset.training.batches import Purpose, stream, training_batches
 from pointset.training.checkpoint import (
     Checkpoint,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _METRICS_SECONDS = 5.0  # between two writings of metrics.csv
+_PATIENCE_SECONDS = 1.0  # for weights that are being changed, or are being saved already
 
 
 class TrainingLoop:
@@ -69,11 +74,12 @@ class TrainingLoop:
         watcher: Watcher,
         checkpoint: Checkpoint | None = None,
     ):
-        self.fabric, self.data, self.recipe, self.folder, self.watcher = fabric, data, recipe, folder, watcher
+        self.fabric, self.data, self.folder, self.watcher = fabric, data, folder, watcher
         self.metric = check_metric(recipe.metric, data.card)
         self.graphs = data.part("train")
         sizes = data.points.num_nodes[self.graphs], data.points.ranks[self.graphs]
         self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, processes=fabric.world_size)
+        self.recipe = recipe = with_enough_epochs(recipe, len(self.batches))
         self.dtype = DTYPES[recipe.trainer.precision]
         self.loader = PointLoader(
             data.points,
@@ -86,17 +92,25 @@ class TrainingLoop:
             worker_init_fn=_ignore_interrupts,
         )
         self.progress = ProgressRecord() if checkpoint is None else checkpoint.progress
-        self.best: State = {} if checkpoint is None else checkpoint.groups.get("best", {})
+        groups = {} if checkpoint is None else checkpoint.groups
+        self.best: State = groups.get("best", {})
+        self.snapshot_epochs = snapshot_epochs(recipe)
+        # by epoch: the weights at the end of each cycle of the schedule so far
+        self.snapshots: dict[int, State] = {
+            epoch: groups[f"snapshot-{epoch}"] for epoch in self.snapshot_epochs if f"snapshot-{epoch}" in groups
+        }
         self.learner = Learner(
             fabric,
             model,
             recipe,
             recipe_loss(recipe, data.card.task),
-            learning_rate_factor(recipe.schedule, recipe.trainer.epochs, len(self.batches)),
+            learning_rate_factor(recipe.schedule, recipe.trainer.epochs, len(self.batches), self.snapshot_epochs),
             None if checkpoint is None else checkpoint.groups,
         )
         self.stop = StopRequest()
         self._stopping = False  # whether all devices know of a request to stop
+        self._changing = threading.RLock()  # held while weights and progress do not belong together
+        self._settled: State = {}  # within a step: what its forward pass changes, as it was before
         self._clock = self._saved_at = time.monotonic()
         self._metrics_at = -math.inf
 
@@ -110,7 +124,7 @@ class TrainingLoop:
         self._clock = self._saved_at = time.monotonic()
         self.watcher.begin(self._plan())
         try:
-            with self.stop.listening():
+            with self.stop.listening(), saving(self._save_from_outside):
                 while not self._is_done():
                     self._train_epoch()
                     self._end_epoch()
@@ -141,15 +155,19 @@ class TrainingLoop:
         for batch in self.loader:
             place = (progress.epoch, progress.batch)
             graphs, idle = self.batches.handed_out.popleft()
-            done = self.learner.step(batch, place, first + progress.batch, idle=idle, stop=self.stop.asked)
+            self._settled = self.learner.buffers()
+            done = self.learner.gradients(batch, place, first + progress.batch, idle=idle, stop=self.stop.asked)
             if not math.isfinite(done.loss_sum):
                 raise PointsetError(
                     f"the loss became {done.loss_sum} in epoch {place[0] + 1}, batch {place[1] + 1}; expected a "
                     "number. Lower optimizer.lr, set optimizer.clip, or use trainer.precision=32"
                 )
-            progress.batch += 1
-            progress.loss_sum += done.loss_sum
-            progress.loss_terms += done.terms
+            with self._changing:
+                self.learner.apply()
+                self._settled = {}
+                progress.batch += 1
+                progress.loss_sum += done.loss_sum
+                progress.loss_terms += done.terms
             self._take_time(training=True)
             self.watcher.batch(progress.epoch + 1, progress.batch, graphs, progress.mean_loss)
             self._stopping = self._stopping or done.stop
@@ -164,13 +182,27 @@ class TrainingLoop:
         epoch, graphs, scores = progress.epoch + 1, data.part("val"), Scores({}, {})
         self.watcher.validating()
         if len(graphs) and (epoch % trainer.validate_every == 0 or epoch == trainer.epochs):
-            scores = score(self.predictions(graphs), data.targets(graphs), data.card, data.scale)
+            scores = score(self.predictions(graphs, self._stop_if_asked), data.targets(graphs), data.card, data.scale)
         self._take_time()
+        with self._changing:
+            row = self._note_epoch(epoch, scores)
+        self.watcher.epoch(row)
+        self._write_metrics()
+        if self._stopping and not self._is_done():
+            self._stop_here()
+        if self._is_due():
+            self.save()
+
+    def _note_epoch(self, epoch: int, scores: Scores) -> EpochRow:
+        """The epoch in the run's progress, and its weights where they are the best so far."""
+        progress = self.progress
         value = scores.overall.get(self.metric, math.nan)
         is_best = self._is_better(value)
-        if is_best or not len(graphs):
+        if is_best or not len(self.data.part("val")):
             progress.best_epoch, progress.best_value = epoch, value
             self.best = weights_of(self.learner.evaluated)
+        if epoch in self.snapshot_epochs:
+            self.snapshots[epoch] = weights_of(self.learner.evaluated)
         row = EpochRow(
             epoch=epoch,
             lr=self.learner.learning_rate,
@@ -183,19 +215,19 @@ class TrainingLoop:
             graphs_per_second=len(self.graphs) / max(progress.training_seconds, 1e-9),
         )
         progress.end_epoch(row)
-        patience = trainer.patience
+        patience = self.recipe.trainer.patience
         progress.stopped_early = patience is not None and epoch - progress.best_epoch >= patience
-        self.watcher.epoch(row)
-        self._write_metrics()
-        if self._stopping and not self._is_done():
-            self._stop_here()
-        if self._is_due():
-            self.save()
+        return row
 
-    def predictions(self, graphs: Integers) -> Tensor:
-        """(rows, k) float64 of the model that counts: numbers in the targets' own units, or logits."""
+    def predictions(self, graphs: Integers, each_batch: Callable[[], None] = lambda: None) -> Tensor:
+        """(rows, k) float64 of the model that counts: numbers in the targets' own units, or logits.
+
+        ``each_batch`` is called before each; whatever it raises is raised here.
+        """
         share = {"rank": self.fabric.global_rank, "processes": self.fabric.world_size}
-        outputs = outputs_for(self.learner.evaluated, self.data, graphs, dtype=self.dtype, **share)
+        outputs = outputs_for(
+            self.learner.evaluated, self.data, graphs, dtype=self.dtype, each_batch=each_batch, **share
+        )
         return self.data.restored(outputs)
 
     def _is_better(self, value: float) -> bool:
@@ -216,9 +248,24 @@ class TrainingLoop:
 
     def _stop_here(self) -> None:
         self.save()
+        raise TrainingStopped(self._stopped())
+
+    def _stop_if_asked(self) -> None:
+        """Within validation, which is done again when the run is resumed. Several devices finish it together."""
+        if self.stop.asked and self.fabric.world_size == 1:
+            self._stop_here()
+
+    def _stopped(self) -> str:
         progress, epochs = self.progress, self.recipe.trainer.epochs
         within = f" and {progress.batch} of {len(self.batches)} batches" if progress.batch else ""
-        raise TrainingStopped(f"Stopped after {progress.epoch} of {epochs} epochs{within}; all is saved.")
+        return f"Stopped after {progress.epoch} of {epochs} epochs{within}; all is saved."
+
+    def _save_from_outside(self) -> str:
+        """Called by another thread where a step takes too long: until it ends, the weights are those before it."""
+        if not self._changing.acquire(timeout=_PATIENCE_SECONDS):
+            return ""
+        self.save()
+        return self._stopped()  # the lock is kept: nothing may change any more
 
     def _write_metrics(self, *, at_once: bool = False) -> None:
         """The file is only for people: with epochs of a tenth of a second, once in a few seconds will do."""
@@ -231,21 +278,31 @@ class TrainingLoop:
         """Write the checkpoint. The best weights go into a file of their own too."""
         self._write_metrics(at_once=True)
         if self.fabric.is_global_zero:
-            groups = self.learner.groups()
-            if self.best:
-                save_checkpoint(self.folder.best_checkpoint, {"model": self.best}, self.progress)
-                groups["best"] = self.best
-            save_checkpoint(self.folder.last_checkpoint, groups, self.progress)
+            with self._changing:
+                groups = self.learner.groups()
+                groups["model"] |= self._settled
+                if self.best:
+                    save_checkpoint(self.folder.best_checkpoint, {"model": self.best}, self.progress)
+                    groups["best"] = self.best
+                groups |= {f"snapshot-{epoch}": weights for epoch, weights in self.snapshots.items()}
+                save_checkpoint(self.folder.last_checkpoint, groups, self.progress)
         self._saved_at = time.monotonic()
 
-    def best_model(self) -> PointModel:
-        """The model with the weights of the best epoch; of the last one where validation never had a number."""
-        model = self.learner.evaluated
-        if self.best:
-            model.load_state_dict(self.best)
-        else:
+    def members(self) -> dict[str, PointModel]:
+        """What the training was for, by name: the model with the weights of the best epoch, of the last one where
+        validation never had a number; or one with the weights of each snapshot.
+        """
+        model, weights = self.learner.evaluated, self.snapshots
+        if not weights and not self.best:
             self.progress.best_epoch = self.progress.epoch
-        return model.eval()
+        weights = weights or {self.progress.best_epoch: self.best or weights_of(model)}
+        return {f"epoch {epoch}": _with_weights(model, state) for epoch, state in weights.items()}
+
+
+def _with_weights(model: PointModel, weights: State) -> PointModel:
+    other = copy.deepcopy(model)
+    other.load_state_dict(weights)
+    return other.eval()
 
 
 class StepResult(NamedTuple):
@@ -304,8 +361,8 @@ class Learner:
         settings, decay = recipe.optimizer, recipe.trainer.ema
         self.network, self.optimizer = fabric.setup(_Network(model), make_optimizer(model.parameters(), settings))
         self.average = None
-        if decay is not None:  # w̄ ← decay · w̄ + (1 − decay) · w, beginning with the weights after the first step
-            self.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+        if decay is not None:
+            self.average = AveragedModel(model, multi_avg_fn=partial(_moving_average, decay))
         if groups is not None:
             load_optimizer_state(self.optimizer.optimizer, groups.get("optimizer", {}))
             if self.average is not None:
@@ -324,8 +381,15 @@ class Learner:
         groups = {"model": dict(self.model.state_dict()), "optimizer": optimizer_state(self.optimizer)}
         return groups if self.average is None else groups | {"average": dict(self.average.state_dict())}
 
-    def step(self, batch: PointBatch, place: tuple[int, int], number: int, *, idle: bool, stop: bool) -> StepResult:
-        """Learn from this device's share of a batch.
+    def buffers(self) -> State:
+        """A copy of what a forward pass in training changes: running means of a normalisation."""
+        kept = self.model.state_dict().keys()
+        return {name: tensor.clone() for name, tensor in self.model.named_buffers() if name in kept}
+
+    def gradients(
+        self, batch: PointBatch, place: tuple[int, int], number: int, *, idle: bool, stop: bool
+    ) -> StepResult:
+        """The first half of a step: the gradient on this device's share of a batch; no weight changes yet.
 
         ``place`` is epoch and batch, ``number`` counts the steps before this one; ``idle`` says that the share is only
         a stand-in that must not count, ``stop`` that this device was asked to stop.
@@ -334,7 +398,7 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
         noise = None
-        if self.recipe.model.noise:
+        if self.recipe.model.noise or self.recipe.model.dropout:
             noise = stream(self.recipe.seed, Purpose.NOISE, *place, self.fabric.global_rank, device=self.fabric.device)
         outputs = self.network(_Handed(batch, noise))
         if batch.y is None:
@@ -358,11 +422,14 @@ class Learner:
                 f"the gradient is not a number in epoch {place[0] + 1}, batch {place[1] + 1}; expected finite ones. "
                 "Lower optimizer.lr or model.noise, or use trainer.precision=32"
             ) from None
+        return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
+
+    def apply(self) -> None:
+        """The second half: change the weights by their gradients."""
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.average is not None:
             self.average.update_parameters(self.model)
-        return StepResult(float(all_sums.sum()), float(all_terms.sum()), stops)
 
     def _over_all_devices(self, sums: Tensor, terms: Tensor, stop: bool) -> tuple[Tensor, Tensor, bool]:
         """The sums and numbers of all devices together, and whether any was asked to stop."""
@@ -372,6 +439,16 @@ class Learner:
         everywhere = cast(Tensor, self.fabric.all_reduce(mine, reduce_op="sum"))
         all_sums, all_terms = everywhere[: len(sums)], everywhere[len(sums) : -1]
         return all_sums.to(sums.dtype), all_terms, bool(everywhere[-1] > 0)
+
+
+@torch.no_grad()
+def _moving_average(decay: float, average: list[Tensor], weights: list[Tensor], steps: Tensor | int) -> None:
+    """w̄ ← δ w̄ + (1 − δ) w with δ = min(decay, (1 + t) / (10 + t)) after t steps, beginning with w after the first.
+
+    With ``decay`` from the start, the first weights, which know nothing yet, would count for 1 / (1 − decay) steps.
+    """
+    share = min(decay, (1 + int(steps)) / (10 + int(steps)))
+    torch._foreach_lerp_(average, weights, 1 - share)
 
 
 class StopRequest:
@@ -386,13 +463,15 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        by_hand = False
 
-        def ask(_number: int, _frame: FrameType | None) -> None:
-            if self.asked:
+        def ask(number: int, _frame: FrameType | None) -> None:
+            nonlocal by_hand
+            if by_hand and number == signal.SIGINT:
                 raise KeyboardInterrupt
-            self.asked = True
+            self.asked, by_hand = True, by_hand or number == signal.SIGINT
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, ask) for number in SIGNALS}
         try:
             yield
         finally:
@@ -401,5 +480,6 @@ class StopRequest:
 
 
 def _ignore_interrupts(_worker: int) -> None:
-    """In a worker of the loader: Ctrl-C reaches all processes of a terminal, and only the main one decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In a worker of the loader: Ctrl-C and SIGTERM may reach all processes at once, and only the main one decides."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

@@ -10,7 +10,7 @@ and sides longer than ``LONGEST_SIDE``, are left as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -98,7 +98,19 @@ def _begin(state: dict[str, Any], gradient: Tensor) -> None:
     for side, length in zip(("left", "right"), gradient.shape, strict=True):
         if length <= LONGEST_SIDE:
             state[side] = _outer(gradient, side)
-            state[f"{side}_basis"] = torch.linalg.eigh(state[side]).eigenvectors.contiguous()
+            state[f"{side}_basis"] = _eigenvectors(state[side])
+
+
+def _eigenvectors(matrix: Tensor) -> Tensor:
+    """Of a symmetric matrix (n, n), in its columns.
+
+    LAPACK gives NaN for some matrices of low rank in float32, such as that of a table of atom types of which a batch
+    holds few; float64 then gives them.
+    """
+    vectors: Tensor = torch.linalg.eigh(matrix).eigenvectors
+    if not bool(torch.isfinite(vectors).all()):
+        vectors = torch.linalg.eigh(matrix.double()).eigenvectors.to(matrix.dtype)
+    return vectors.contiguous()
 
 
 def _outer(gradient: Tensor, side: str) -> Tensor:
@@ -123,7 +135,9 @@ def _turn(state: dict[str, Any], side: str) -> None:
     state["square"] = state["square"].index_select(0 if side == "left" else 1, order)
 
 
-def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) -> Callable[[int], float]:
+def learning_rate_factor(
+    schedule: Schedule, epochs: int, steps_per_epoch: int, cycles: Sequence[int] = ()
+) -> Callable[[int], float]:
     """The function step → factor, with steps from 0 and t = step / steps_per_epoch epochs.
 
     ``warmup`` epochs from ``start`` linearly to 1; then, by ``shape``,
@@ -132,6 +146,9 @@ def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) 
     - ``restarts``: (1 + cos πx) / 2 over ``cosine`` epochs, again and again: that of the authors' released code;
     - ``cosine``: (1 + cos πx) / 2 once, over all epochs that are left;
     - ``constant``: 1.
+
+    ``cycles``, the epochs with which cycles end (those of snapshots), replace the shape: (1 + cos πx) / 2 from each end
+    to the next, first from the end of the warm-up.
 
     x counts from the first step, so that the last step of a cosine is small but not zero.
 
@@ -146,6 +163,10 @@ def learning_rate_factor(schedule: Schedule, epochs: int, steps_per_epoch: int) 
         epoch, warmup, cosine = step / steps_per_epoch, schedule.warmup, schedule.cosine
         if epoch < warmup:
             return schedule.start + (1 - schedule.start) * epoch / warmup
+        if cycles:
+            end = next((end for end in cycles if epoch < end), cycles[-1])
+            start = max((one for one in cycles if one < end), default=warmup)
+            return _cosine((epoch - start) / (end - start))
         if schedule.shape == "cosine":
             return _cosine((epoch - warmup) / (epochs - warmup))
         if schedule.shape == "restarts":

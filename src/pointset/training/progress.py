@@ -25,6 +25,7 @@ from pointset.text import clock, counted, log_number, short_clock, visible
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.live import Live
+    from rich.table import Table
     from rich.text import Text
 
     from pointset.runs.result import EpochRow
@@ -95,12 +96,16 @@ def watcher_for(mode: str, *, log_dir: Path | None) -> Watcher:
         SpecError: there is no such mode.
         MissingExtraError: tensorboard is not installed.
     """
+    watcher: Watcher = {"bar": Bar, "plain": Plain, "quiet": Quiet}[_chosen(mode)]()
+    return watcher if log_dir is None else Watchers(watcher, TensorBoard(log_dir))
+
+
+def _chosen(mode: str) -> str:
     if mode not in MODES:
         raise SpecError(f"got progress {mode!r}; expected one of {', '.join(MODES)}{did_you_mean(mode, list(MODES))}")
     if mode == "auto":
-        mode = "bar" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
-    watcher: Watcher = {"bar": Bar, "plain": Plain, "quiet": Quiet}[mode]()
-    return watcher if log_dir is None else Watchers(watcher, TensorBoard(log_dir))
+        return "bar" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+    return mode
 
 
 class Quiet(Watcher):
@@ -324,24 +329,28 @@ class Bar(Watcher):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Called by rich for every refresh."""
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-
         session = self._session
         if session is None:
             return
-        width = next(bar for least, bar in reversed(_BAR_WIDTHS.items()) if options.max_width >= least)
+        yield self.drawn(session, options.max_width)
+
+    def drawn(self, session: Session, max_width: int) -> Table:
+        """The line, as it stands now."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        width = next(bar for least, bar in reversed(_BAR_WIDTHS.items()) if max_width >= least)
         batch = f"{session.done:>{len(str(session.plan.batches))}}/{session.plan.batches}"
         where = f"{'validating' if session.validating else f'batch {batch}':<10}"
         forms = ("",) if self._over else (where, batch, "")
         pieces = line_pieces(session, session.number, session.row, time_left(session, over=self._over), forms)
-        texts = self._line.fitted(pieces, options.max_width - width - _GAP)
+        texts = self._line.fitted(pieces, max_width - width - _GAP)
         grid = Table.grid(padding=(0, _GAP))
         for column_width in (None, width, None):
             grid.add_column(width=column_width, no_wrap=True)
         bar = ProgressBar(total=max(session.plan.epochs, 1), completed=session.epochs, width=width)
         grid.add_row(_styled({"epoch": texts.pop("epoch")}), bar, _styled(texts))
-        yield grid
+        return grid
 
 
 def _styled(texts: dict[str, str]) -> Text:
@@ -397,8 +406,128 @@ class Plain(Watcher):
 
     def _write(self, text: str) -> None:
         self._written = self._clock()
-        with contextlib.suppress(OSError):  # a terminal that was closed does not end hours of training
-            print(text, file=sys.stderr, flush=True)
+        _print_to_log(text)
+
+
+def _print_to_log(text: str) -> None:
+    with contextlib.suppress(OSError):  # a terminal that was closed does not end hours of training
+        print(text, file=sys.stderr, flush=True)
+
+
+class MemberDisplay:
+    """The members of an ensemble, a line for each; to be entered before they train.
+
+    ``mode`` is as for :func:`watcher_for`. What several members say alike is shown once.
+    """
+
+    def __init__(self, mode: str, names: Sequence[str], console: Console | None = None):
+        self.mode, self._console = _chosen(mode), console
+        self._said: set[str] = set()
+        self._live: Live | None = None
+        kinds: dict[str, Callable[[str], Watcher]] = {
+            "bar": lambda name: _MemberBar(name, self),
+            "plain": lambda name: _MemberLines(name, self),
+            "quiet": lambda _name: Quiet(),
+        }
+        self._watchers = {name: kinds[self.mode](name) for name in names}
+
+    def watcher(self, name: str, also: Watcher | None = None) -> Watcher:
+        """What shows this member, and another that is told too."""
+        return self._watchers[name] if also is None else Watchers(self._watchers[name], also)
+
+    def finished(self, name: str) -> None:
+        """Say that a member is trained."""
+        watcher = self._watchers[name]
+        if isinstance(watcher, _MemberBar | _MemberLines):
+            watcher.finish()
+
+    def say(self, message: str) -> None:
+        """A note for people; the same one only once."""
+        if self.mode == "quiet" or message in self._said:
+            return
+        self._said.add(message)
+        if self._live is not None:
+            self._live.console.print(visible(message), markup=False, highlight=False, soft_wrap=True)
+        else:
+            _print_to_log(visible(message))
+
+    def __enter__(self) -> MemberDisplay:
+        if self.mode == "bar":
+            from rich.console import Console, Group
+            from rich.live import Live
+
+            lines: list[Any] = list(self._watchers.values())
+            console, to_terminal = self._console or Console(stderr=True), sys.stdout.isatty()
+            self._live = Live(
+                Group(*lines), console=console, refresh_per_second=_REFRESHES, redirect_stdout=to_terminal
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class _MemberBar(Bar):
+    """A line among others: its display draws it."""
+
+    def __init__(self, name: str, display: MemberDisplay):
+        super().__init__()
+        self.name, self.display, self.state = name, display, "waiting"
+
+    def finish(self) -> None:
+        """It is trained; where it was before it came here, there is no line of its training."""
+        self.state = "finished"
+
+    def begin(self, plan: Plan) -> None:
+        self.display.say(title(plan))
+        self._session, self._over, self._line = Session(plan, self._clock), False, Line()
+
+    def epoch(self, row: EpochRow) -> None:
+        if self._session is not None:
+            self._session.epoch(row)
+
+    def say(self, message: str) -> None:
+        self.display.say(message)
+
+    def end(self) -> None:
+        self._over = True  # its last state stays
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.table import Table
+        from rich.text import Text
+
+        name, session = Text(self.name, style="bold"), self._session
+        if session is None:
+            yield Text(f"{self.name}  {self.state}", style="dim")
+            return
+        grid = Table.grid(padding=(0, _GAP))
+        grid.add_row(name, self.drawn(session, options.max_width - len(self.name) - _GAP))
+        yield grid
+
+
+class _MemberLines(Plain):
+    """Lines that begin with the member's name."""
+
+    def __init__(self, name: str, display: MemberDisplay):
+        super().__init__()
+        self.name, self.display = name, display
+
+    def begin(self, plan: Plan) -> None:
+        self._session, self._shown, self._written = Session(plan, self._clock), None, self._clock()
+        self.display.say(title(plan))
+
+    def say(self, message: str) -> None:
+        self.display.say(message)
+
+    def finish(self) -> None:
+        """It is trained."""
+        self._write("finished")
+
+    def _write(self, text: str) -> None:
+        super()._write(f"{self.name}  {text}")
 
 
 class TensorBoard(Watcher):

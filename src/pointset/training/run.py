@@ -15,42 +15,55 @@ import signal
 import socket
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from pointset.datasets.card import Card
 from pointset.datasets.dataset import Dataset
-from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.splits import save_split, split_from_file
 from pointset.encoders.model import PointModel
 from pointset.encoders.native import path_of
 from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.files import read_json, replacing, write_json
-from pointset.machine import peak_bytes
-from pointset.metrics import metric_named
+from pointset.machine import cores
 from pointset.runs.folder import RunFolder, check_space
-from pointset.runs.recipe import Recipe, check_ready, check_schedule
+from pointset.runs.recipe import Recipe, check_ready, check_schedule, check_snapshots
 from pointset.runs.recipe_files import changed, flattened, read_recipe
-from pointset.runs.result import TEST_SCORED, DatasetNames, RunResult, environment, read_result
-from pointset.training.bundle import write_bundle
+from pointset.runs.result import environment, read_result, write_metrics
+from pointset.stopping import SIGNALS, end_in_time, saving
+from pointset.training.baselines import missing_baseline
+from pointset.training.bundle import read_bundle
 from pointset.training.checkpoint import read_checkpoint
-from pointset.training.data import TrainingData, build_model, check_memory, describe_data, load_data, run_bytes
+from pointset.training.data import (
+    TrainingData,
+    check_limits,
+    check_memory,
+    describe_data,
+    first_model,
+    load_data,
+    run_bytes,
+)
 from pointset.training.devices import check_device, is_first_process, make_fabric, thread_count, threads_for
+from pointset.training.ensemble import mean_progress, member_recipes, members_at_once, train_members
+from pointset.training.finish import Trained, finish
 from pointset.training.loop import TrainingLoop
 from pointset.training.losses import recipe_loss
-from pointset.training.outputs import examples_of, write_predictions
-from pointset.training.progress import Watcher, Watchers, watcher_for
-from pointset.training.scoring import Scores, check_metric, score
+from pointset.training.progress import MemberDisplay, Watcher, Watchers, watcher_for
+from pointset.training.scoring import check_metric
+from pointset.training.timing import ThreadChoice, choose_threads
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+_BARS = {"bar": True, "auto": None}  # by how progress is shown; None: on a terminal
+_EARLIER_SECONDS, _END_SECONDS = 1.0, 2.0  # by which processes are ended before their parent, and its patience
 _UNDO = "Undo the change, or start another run in another folder"
 _SHARED = ("recipe", "title", "dataset", "model", "task", "level", "metric", "higher_is_better")  # by runs of a recipe
 
@@ -66,6 +79,7 @@ class _Request:
     devices: int
     watch: str
     watcher: Watcher | None
+    is_member: bool = False  # of an ensemble, which is scored instead
 
 
 def train(
@@ -79,6 +93,7 @@ def train(
     watch: str = "auto",
     watcher: Watcher | None = None,
     data: TrainingData | None = None,
+    ensemble: int | None = None,
 ) -> dict[str, Any]:
     """Train a model by a recipe and write the run's folder; returns what ``result.json`` holds.
 
@@ -95,6 +110,8 @@ def train(
         watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
         watcher: is told of every batch and epoch too; whatever it raises ends the run, and is raised here.
         data: the recipe's own, read before; where it has no test part, none is scored. Not with ``devices``.
+        ensemble: train so many members, with seeds counted from the recipe's, in ``members/`` of the folder, side by
+            side where cores are free; the run's model is their mean. The recipe's key ``ensemble`` says the same.
 
     Raises:
         SpecError: the recipe does not fit the data, or the folder holds something else.
@@ -107,8 +124,13 @@ def train(
         >>> result["test"]["normalised_mae"]  # doctest: +SKIP
     """
     chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    folder = RunFolder(run_dir)
-    request = _Request(chosen, folder, None if data_dir is None else Path(data_dir), device, devices, watch, watcher)
+    chosen = chosen if ensemble is None else changed(chosen, {"ensemble": ensemble})
+    where = None if data_dir is None else Path(data_dir)
+    return _train(_Request(chosen, RunFolder(run_dir), where, device, devices, watch, watcher), resume, data)
+
+
+def _train(request: _Request, resume: bool, data: TrainingData | None) -> dict[str, Any]:
+    chosen, folder = request.recipe, request.folder
     _check_request(request, data)
     if resume and folder.has_run:
         check_same_recipe(folder, chosen)
@@ -116,11 +138,13 @@ def train(
             return read_result(folder.result)
     with folder.claim(resume=resume) if is_first_process() else nullcontext():
         if data is None:
-            data = load_data(chosen, request.data_dir, progress={"bar": True, "auto": None}.get(watch, False))
+            data = load_data(chosen, request.data_dir, progress=_BARS.get(request.watch, False))
         model = _checked_model(request, data)
-        if devices > 1 and not torch.distributed.is_torchelastic_launched():
+        if chosen.ensemble is not None:
+            return _train_ensemble(request, data, model)
+        if request.devices > 1 and not torch.distributed.is_torchelastic_launched():
             return _train_in_processes(request)
-        fabric = make_fabric(chosen, device)
+        fabric = make_fabric(chosen, request.device)
         fabric.launch()
         return _train_in_this_process(fabric, request, data, model)
 
@@ -129,12 +153,15 @@ def _check_request(request: _Request, data: TrainingData | None) -> None:
     """Whatever can be known without data."""
     check_ready(request.recipe)
     check_schedule(request.recipe.schedule, request.recipe.trainer.epochs)
+    check_snapshots(request.recipe)
     check_device(request.device, request.recipe.trainer.precision)
     devices = request.devices
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
         raise SpecError(f"got devices={devices!r}; expected a whole number, at least 1")
     if devices > 1 and (request.watcher is not None or data is not None):
         raise SpecError(f"got a watcher or data with devices={devices}, which are other processes; use devices=1")
+    if request.recipe.ensemble is not None and (devices > 1 or torch.distributed.is_torchelastic_launched()):
+        raise SpecError("got an ensemble on several devices; expected one process, which trains members side by side")
 
 
 def _checked_model(request: _Request, data: TrainingData) -> PointModel:
@@ -143,8 +170,9 @@ def _checked_model(request: _Request, data: TrainingData) -> PointModel:
     check_memory(recipe, data)
     check_metric(recipe.metric, data.card)
     recipe_loss(recipe, data.card.task)
-    model = build_model(recipe, data.card)
-    check_space(request.folder.path, run_bytes(model.num_parameters, recipe.trainer.precision))
+    check_limits(data)
+    model = first_model(recipe, data)
+    check_space(request.folder.path, run_bytes(model.num_parameters, recipe.trainer))
     model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here
     return model
 
@@ -155,18 +183,58 @@ def _checked_model(request: _Request, data: TrainingData) -> PointModel:
 def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData, model: PointModel) -> dict[str, Any]:
     """What each process does: train, and together score the test part; the first one writes."""
     recipe, folder, first = request.recipe, request.folder, fabric.is_global_zero
-    threads = threads_for(recipe, int(os.environ.get("LOCAL_WORLD_SIZE", fabric.world_size)))  # processes here
     if folder.has_run:
         _check_unchanged(folder, recipe, data.dataset)
-    elif first:
+    threads = _threads(fabric, request, data, model)
+    if first and not folder.has_run:
         _write_start(request, data, model, fabric, threads)
     fabric.barrier()
     checkpoint = read_checkpoint(folder.last_checkpoint) if folder.last_checkpoint.exists() else None
-    with thread_count(threads):
+    with thread_count(threads.threads):
         loop = TrainingLoop(fabric, model, data, recipe, folder, _watcher(request, first), checkpoint)
-        loop.watcher.say(describe_data(data))
+        if not request.is_member:  # the ensemble says it once
+            for note in _notes(recipe, data):
+                loop.watcher.say(note)
+        if threads.why:
+            loop.watcher.say(str(threads))
         loop.run()
-        return _finish(loop)
+        return finish(_trained(loop, request))
+
+
+def _notes(recipe: Recipe, data: TrainingData) -> list[str]:
+    """What people should know before the first epoch: what was read and guessed, and what will be missing."""
+    missing = missing_baseline(data) if recipe.trainer.baseline else None
+    return [describe_data(data), *(f"- {warning}" for warning in (*data.warnings, *filter(None, [missing])))]
+
+
+def _trained(loop: TrainingLoop, request: _Request) -> Trained:
+    members = loop.members()
+    return Trained(
+        loop.recipe,
+        loop.data,
+        loop.folder,
+        models=tuple(members.values()),
+        names=tuple(members),
+        progress=loop.progress,
+        rank=loop.fabric.global_rank,
+        processes=loop.fabric.world_size,
+        bars=_BARS.get(request.watch, False),
+        is_member=request.is_member,
+    )
+
+
+def _threads(fabric: Fabric, request: _Request, data: TrainingData, model: PointModel) -> ThreadChoice:
+    """As the recipe says; as before, for a run that is resumed; else what is faster, where there is a choice."""
+    recipe, folder = request.recipe, request.folder
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", fabric.world_size))  # on this machine
+    if recipe.trainer.threads is not None or processes > 1 or fabric.device.type != "cpu":
+        return ThreadChoice(threads_for(recipe, processes))
+    noted = read_json(folder.environment).get("threads") if folder.has_run and folder.environment.exists() else None
+    if not isinstance(noted, int) or noted < 1:
+        return choose_threads(recipe, model, data)
+    if noted > cores():  # threads that share a core are many times slower than one
+        return ThreadChoice(cores(), f"the run was started with {noted}, which this machine does not have")
+    return ThreadChoice(noted, "as the run was started")
 
 
 def _watcher(request: _Request, first: bool) -> Watcher:
@@ -177,10 +245,13 @@ def _watcher(request: _Request, first: bool) -> Watcher:
     return watcher if request.watcher is None else Watchers(watcher, request.watcher)
 
 
-def _write_start(request: _Request, data: TrainingData, model: PointModel, fabric: Fabric, threads: int) -> None:
+def _write_start(
+    request: _Request, data: TrainingData, model: PointModel, fabric: Fabric, threads: ThreadChoice
+) -> None:
     """The recipe comes last: a folder with a recipe is a run that can be resumed."""
     folder, dataset = request.folder, data.dataset
-    about = environment(device=fabric.device.type, processes=fabric.world_size, threads=threads)
+    about = environment(device=fabric.device.type, processes=fabric.world_size, threads=threads.threads)
+    about |= {"threads_why": threads.why} if threads.why else {}
     if about["device"] == "cpu":
         precision = request.recipe.trainer.precision
         about["kernels"] = path_of(model) if precision == "32" else f"torch (precision {precision})"
@@ -193,75 +264,59 @@ def _write_start(request: _Request, data: TrainingData, model: PointModel, fabri
         temporary.write_text(request.recipe.as_yaml(), encoding="utf-8")
 
 
-def _finish(loop: TrainingLoop) -> dict[str, Any]:
-    """Score the test part, write what the run leaves behind; the result comes last."""
-    data, recipe, folder = loop.data, loop.recipe, loop.folder
-    model = loop.best_model()
-    graphs = data.part("test")
-    outputs = loop.predictions(graphs)
-    test = score(outputs, data.targets(graphs), data.card, data.scale) if len(graphs) else Scores({}, {})
-    result = _result(loop, test, model.num_parameters)
-    if not loop.fabric.is_global_zero:
-        return result
-    if len(graphs):
-        write_predictions(folder.predictions, data, graphs, outputs)
-        write_json(folder.examples, examples_of(model, data, graphs, outputs))
-    write_bundle(
-        folder.bundle,
-        model,
-        data.card,
-        scale=data.scale,
-        weighted_edges=recipe.dataset.weighted_edges,
-        molecule_reader=_reader_settings(recipe, data.card),
-        about={"recipe": recipe.name, "seed": recipe.seed, "metric": loop.metric, "test": test.overall},
-    )
-    write_json(folder.result, result)
-    return read_json(folder.result)
+# --- an ensemble: members with other seeds, each a run of its own, and their mean
 
 
-def _result(loop: TrainingLoop, test: Scores, parameters: int) -> dict[str, Any]:
-    """The content of ``result.json``; ``test`` is empty where there is no test part."""
-    recipe, progress, card = loop.recipe, loop.progress, loop.data.card
-    best = next((row for row in progress.history if row.epoch == progress.best_epoch), None)
-    speeds = sorted(row.graphs_per_second for row in progress.history)
-    result = RunResult(
-        recipe=recipe.name,
-        title=recipe.title,
-        dataset=DatasetNames(name=card.name, title=card.title),
-        model=recipe.model.model_dump(mode="json"),
-        task=card.task,
-        level=card.level.value,
-        metric=loop.metric,
-        higher_is_better=metric_named(loop.metric).higher_is_better,
-        test=dict(test.overall),
-        val={} if best is None else dict(best.val),
-        per_target={target: dict(scores) for target, scores in test.per_target.items()},
-        best_epoch=progress.best_epoch,
-        epochs=progress.epoch,
-        stopped_early=progress.stopped_early,
-        parameters=parameters,
-        seconds=round(progress.seconds, 3),
-        graphs_per_second=speeds[len(speeds) // 2] if speeds else None,
-        peak_memory_bytes=peak_bytes(),
-        seed=recipe.seed,
-        fold=recipe.dataset.fold,
-        expected=recipe.expected,
-        units={target.name: target.unit for target in card.targets},
-        classes=list(card.classes),
-        split_sizes={part: len(indices) for part, indices in loop.data.dataset.split.items()},
-        test_scored=TEST_SCORED if test.overall else "there is no test part",
-    )
-    return result.model_dump(mode="json")
+def _train_ensemble(request: _Request, data: TrainingData, model: PointModel) -> dict[str, Any]:
+    """Train the members, then score and write what is one model to its users."""
+    recipe, folder = request.recipe, request.folder
+    fabric, threads = make_fabric(recipe, request.device), ThreadChoice(recipe.trainer.threads or 1)
+    if folder.has_run:
+        _check_unchanged(folder, recipe, data.dataset)
+    else:
+        _write_start(request, data, model, fabric, threads)
+    members = member_recipes(recipe)
+    folders = {name: RunFolder(folder.members / name) for name in members}
+    names = {name: member.is_finished for name, member in folders.items()}
+    display = MemberDisplay(request.watch, list(members))
+    at_once = members_at_once(recipe, list(names.values()).count(False), on_cpu=fabric.device.type == "cpu")
+    at_once = at_once if request.watcher is None else 1  # which belongs to this process
+    for note in _notes(recipe, data):
+        display.say(note)
+    display.say(f"ensemble of {len(members)} members, {at_once} at a time")
+    without_test = {part: graphs for part, graphs in data.dataset.split.items() if part != "test"}
+    seen = dataclasses.replace(data, dataset=data.dataset.with_split(without_test))
+    train_members(_MemberTraining(request, seen), names, display, at_once=at_once, watcher=request.watcher)
+    progress = mean_progress([read_checkpoint(member.last_checkpoint).progress for member in folders.values()])
+    write_metrics(folder.metrics, progress.history)
+    with thread_count(threads.threads):
+        return finish(
+            Trained(
+                recipe,
+                data,
+                folder,
+                models=tuple(read_bundle(member.bundle).model.to(fabric.device) for member in folders.values()),
+                names=tuple(f"seed {member.seed}" for member in members.values()),
+                progress=progress,
+                bars=_BARS.get(request.watch, False),
+            )
+        )
 
 
-def _reader_settings(recipe: Recipe, card: Card) -> dict[str, Any] | None:
-    """How the molecules were read: own ones by the options, benchmarks as OGB does."""
-    if card.molecules is None:
-        return None
-    if recipe.dataset.name is not None:
-        return dataclasses.asdict(OGB_READER)
-    known = [field.name for field in dataclasses.fields(MoleculeReader)]
-    return {key: value for key, value in recipe.dataset.options.items() if key in known}
+@dataclass(frozen=True, eq=False)
+class _MemberTraining:
+    """Trains a member of an ensemble, or resumes it; can be handed to another process."""
+
+    request: _Request
+    data: TrainingData  # without the test part
+
+    def __call__(self, name: str, watcher: Watcher) -> None:
+        folder, recipe = RunFolder(self.request.folder.members / name), member_recipes(self.request.recipe)[name]
+        change: dict[str, Any] = {"recipe": recipe, "folder": folder, "is_member": True, "watch": "quiet"}
+        _train(dataclasses.replace(self.request, watcher=watcher, **change), True, self.data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"request": dataclasses.replace(self.request, watcher=None), "data": self.data}
 
 
 # --- a resumed run must have the recipe and the data that it was started with: otherwise the weights would come from
@@ -317,19 +372,47 @@ def _train_in_processes(request: _Request) -> dict[str, Any]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     start: Any = spawn  # torch has no types for it
-    # Ctrl-C reaches every process: those that train stop cleanly, and this one waits for them
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    context = start(_process, args=(request, port, messages), nprocs=request.devices, join=False)
     try:
-        start(_process, args=(request, port, messages), nprocs=request.devices)
+        with _passed_on(context.pids()) as asked, saving(lambda: _last_message(context, messages)):
+            while not context.join():
+                pass
     except (ProcessExitedException, ProcessRaisedException) as error:
-        if messages.empty():
-            last = str(error).strip().splitlines()[-1]
-            raise PointsetError(f"a training process ended: {last}. Resume the run with --resume") from error
-        kind, message = messages.get()
-        raise (TrainingStopped if kind == "stopped" else PointsetError)(message) from None
-    finally:
-        signal.signal(signal.SIGINT, before)
+        if not messages.empty():
+            kind, message = messages.get()
+            raise (TrainingStopped if kind == "stopped" else PointsetError)(message) from None
+        if asked:
+            raise KeyboardInterrupt from None  # before there was anything to save
+        last = str(error).strip().splitlines()[-1]
+        raise PointsetError(f"a training process ended: {last}. Resume the run with --resume") from error
     return read_json(request.folder.result)
+
+
+@contextmanager
+def _passed_on(processes: Sequence[int]) -> Iterator[list[int]]:
+    """Inside, Ctrl-C and SIGTERM are noted in a list, and passed on to the processes: those that train stop cleanly."""
+    asked: list[int] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)  # a terminal has sent them Ctrl-C already, and a second one is rude
+
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _last_message(context: Any, messages: Any) -> str:
+    """What the first process says when it ends, which it does before this one."""
+    deadline = time.monotonic() + _END_SECONDS
+    for process in context.processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+    return "" if messages.empty() else str(messages.get()[1])
 
 
 def _process(rank: int, request: _Request, port: int, messages: Any) -> None:
@@ -343,14 +426,21 @@ def _process(rank: int, request: _Request, port: int, messages: Any) -> None:
         "TORCHELASTIC_RUN_ID": "pointset",
     }
     torch.set_num_threads(threads_for(request.recipe, request.devices))
+    end_in_time(
+        lambda said: messages.put(("stopped", said)) if said and rank == 0 else None, code=1, earlier=_EARLIER_SECONDS
+    )
     try:
         fabric = make_fabric(request.recipe, request.device)
         fabric.launch()
         data = load_data(request.recipe, request.data_dir, progress=False)
-        _train_in_this_process(fabric, request, data, build_model(request.recipe, data.card))
+        _train_in_this_process(fabric, request, data, first_model(request.recipe, data))
     except PointsetError as error:
         if rank == 0 or not isinstance(error, TrainingStopped):  # all of them stop, one says so
             messages.put(("stopped" if isinstance(error, TrainingStopped) else "failed", str(error)))
+        if isinstance(error, TrainingStopped):
+            torch.distributed.barrier()  # the others are ended when one has ended: not before the first has spoken
+        sys.exit(1)
+    except KeyboardInterrupt:
         sys.exit(1)
     finally:
         if torch.distributed.is_initialized():
@@ -376,7 +466,7 @@ def repeats_of(recipe: Recipe, seeds: int | None, folds: int | None) -> list[Rep
     for name, number, least in (("seeds", seeds, 1), ("folds", folds, 2)):
         if number is not None and number < least:
             raise SpecError(f"got {name}={number}; expected a whole number, at least {least}")
-    repeats = [Repeat("", recipe)]
+    repeats, step = [Repeat("", recipe)], recipe.ensemble or 1  # no two ensembles have a member in common
     if folds is not None:
         repeats = [
             Repeat(f"fold-{fold}", changed(recipe, {"dataset.fold": fold, "dataset.folds": folds}))
@@ -386,7 +476,7 @@ def repeats_of(recipe: Recipe, seeds: int | None, folds: int | None) -> list[Rep
         repeats = [
             Repeat("-".join(filter(None, (repeat.name, f"seed-{seed}"))), changed(repeat.recipe, {"seed": seed}))
             for repeat in repeats
-            for seed in range(recipe.seed, recipe.seed + seeds)
+            for seed in range(recipe.seed, recipe.seed + seeds * step, step)
         ]
     return repeats
 

@@ -1,7 +1,8 @@
-"""How predictions are scored: all metrics of a task, over all rows at once, in float64 (:func:`score`).
+"""How predictions are scored: all metrics of a task, over all rows at once, in float64 (:func:`score`), and how far
+the scores would move with other rows of the same kind (:func:`score_with_intervals`).
 
 The table of metrics is :mod:`pointset.metrics`; a new one is computed in ``_value_scores`` (regression),
-``_label_scores`` (yes-or-no labels) or ``_class_scores``.
+``_label_scores`` (yes-or-no labels) or ``_class_scores``, and of resampled rows in the ``_resampled_…`` beside it.
 
 Missing targets are left out, each target by itself. A score that does not exist is NaN: of no rows, ROC-AUC and
 average precision of one class only, R² of a constant, all scores of predictions that are NaN.
@@ -17,8 +18,13 @@ torch and torchmetrics (2.4 s) are imported where scores are computed: names of 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from pointset.arrays import Floats, Integers
 from pointset.datasets.card import Card
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import Task, metric_names, threshold_curve
@@ -27,6 +33,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pointset.datasets.dataset import TargetScale
+
+_RESAMPLES = 1000
+_DRAWS_AT_ONCE = 2_000_000  # rows drawn together: 16 MB of float64
+_MOST_DRAWS = 10**8  # of a million rows a hundred resamples are drawn, whose scores hardly differ
+_SEED = 0
+_FEWEST = 5  # resampling fewer rows says nothing of others
+_CONFIDENCE = 0.95
 
 
 class Scores(NamedTuple):
@@ -85,6 +98,150 @@ def score(predictions: Tensor, targets: Tensor, card: Card, scale: TargetScale |
         defined = [scores[metric] for scores in per_target.values() if not math.isnan(scores[metric])]
         overall[metric] = sum(defined) / len(defined) if defined and not broken else math.nan
     return Scores(overall, per_target)
+
+
+class Interval(NamedTuple):
+    """A score, and between which bounds it lies for most resamples of its rows; NaN where there is none."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+def score_with_intervals(
+    predictions: Tensor,
+    targets: Tensor,
+    card: Card,
+    scale: TargetScale | None,
+    *,
+    scores: Scores | None = None,
+    groups: Integers | None = None,
+) -> dict[str, Interval]:
+    """All metrics over the targets, each with its 95 % interval: the percentile bootstrap over rows, 1,000 resamples.
+
+    The seed is fixed, so the same rows have the same intervals. Fewer than five rows have none. It takes about a
+    second for 10,000 rows of one label.
+
+    Args:
+        predictions: as for :func:`score`.
+        targets: as for :func:`score`.
+        card: as for :func:`score`.
+        scale: as for :func:`score`.
+        scores: what :func:`score` gives for them, if that is known.
+        groups: (rows,) numbers from 0: rows of the same number, such as nodes of a graph, are drawn together.
+    """
+    import torch
+
+    found = score(predictions, targets, card, scale) if scores is None else scores
+    outputs, truth = predictions.detach().to("cpu", torch.float64).numpy(), targets.detach().to("cpu").numpy()
+    units = np.arange(len(truth)) if groups is None else groups
+    drawn: dict[str, list[Floats]] = {metric: [] for metric in found.overall}
+    if int(units.max(initial=-1)) + 1 >= _FEWEST and not any(math.isnan(value) for value in _leading(found)):
+        for times in _resamples(int(units.max()) + 1):  # (resamples, groups)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no scores is NaN, as it should be
+                resampled = _resampled(outputs, truth, times[:, units], card, scale)
+            for metric, values in resampled.items():
+                drawn[metric].append(values)
+    return {metric: Interval(value, *_bounds(value, drawn[metric])) for metric, value in found.overall.items()}
+
+
+def _leading(found: Scores) -> list[float]:
+    """A score that exists wherever any does: predictions that are NaN, and no rows, have none."""
+    return [found.overall[metric] for metric in ("mae", "accuracy") if metric in found.overall]
+
+
+def _resamples(groups: int) -> Iterator[Floats]:
+    """(some resamples, groups): how often each is drawn, when as many are drawn as there are, with replacement."""
+    generator = np.random.default_rng(_SEED)
+    left = min(_RESAMPLES, max(_MOST_DRAWS // groups, _RESAMPLES // 10))
+    at_once = max(1, _DRAWS_AT_ONCE // groups)
+    while left:
+        some = min(left, at_once)
+        draws = generator.integers(groups, size=(some, groups)) + groups * np.arange(some)[:, None]
+        yield np.bincount(draws.ravel(), minlength=some * groups).reshape(some, groups).astype(np.float64)
+        left -= some
+
+
+def _bounds(value: float, drawn: list[Floats]) -> tuple[float, float]:
+    known = np.concatenate([np.zeros(0), *drawn])
+    known = known[np.isfinite(known)]
+    if math.isnan(value) or not len(known):
+        return math.nan, math.nan
+    lower, upper = np.quantile(known, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    return float(lower), float(upper)
+
+
+def _resampled(
+    outputs: Floats, targets: Floats, times: Floats, card: Card, scale: TargetScale | None
+) -> dict[str, Floats]:
+    """(resamples,) for each metric, from outputs (rows, k), targets (rows, k) and times (resamples, rows).
+
+    Like the score itself, that of a resample is NaN where it does not exist.
+    """
+    if card.task is Task.MULTI_CLASS:
+        known = targets >= 0
+        return _resampled_classes(outputs[known], targets[known].astype(np.int64), times[:, known])
+    columns = []
+    for column in range(len(card.target_names)):
+        known = ~np.isnan(targets[:, column])
+        output, target, weights = outputs[known, column], targets[known, column].astype(np.float64), times[:, known]
+        if card.task is Task.REGRESSION:
+            std = None if scale is None else float(scale.std[column])
+            columns.append(_resampled_values(output, target, weights, std))
+        else:
+            columns.append(_resampled_labels(output, target, weights))
+    return {metric: np.nanmean([one[metric] for one in columns], axis=0) for metric in columns[0]}
+
+
+def _resampled_values(outputs: Floats, targets: Floats, times: Floats, std: float | None) -> dict[str, Floats]:
+    """``_value_scores`` of rows (rows,) drawn so many times, (resamples, rows)."""
+    center, spread = (targets.mean(), targets.std()) if len(targets) else (0.0, 0.0)
+    scaled = (targets - center) / (spread or 1.0)  # as in _value_scores: no digits are lost
+    error = np.abs(outputs - targets)
+    columns = np.stack([error, error**2, scaled, scaled**2], axis=1)
+    mae, square, mean, second = (times @ columns).T / times.sum(1)
+    variance = second - mean**2
+    r2 = 1 - square / (variance * spread**2)
+    r2[~(variance > 1e-12)] = np.nan  # all rows drawn have the same value, up to rounding
+    empty = np.full(len(times), np.nan)
+    normalised = empty if std is None else mae / std
+    return {"mae": mae, "rmse": np.sqrt(square), "r2": r2, "normalised_mae": normalised}
+
+
+def _resampled_labels(logits: Floats, labels: Floats, times: Floats) -> dict[str, Floats]:
+    """``_label_scores`` of rows (rows,) drawn so many times, (resamples, rows).
+
+    Rows are sorted once. With P_g positives and N_g negatives drawn at the g-th highest logit, P and N in all,
+    ROC-AUC = Σ_g P_g (Σ_{h>g} N_h + N_g/2) / (P N), and
+    average precision = Σ_g P_g/P · (Σ_{h≤g} P_h) / (Σ_{h≤g} P_h + N_h).
+    """
+    order = np.argsort(-logits, kind="stable")
+    ranked = logits[order]
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) if len(ranked) else np.zeros(0, dtype=np.int64)
+    weights, positive = times[:, order], labels[order] > 0.5
+    above = np.cumsum(weights * positive, axis=1)[:, last]  # (resamples, logits) positives down to this logit
+    drawn = np.cumsum(weights, axis=1)[:, last]
+    found = np.diff(above, prepend=0.0)
+    negatives = drawn - above
+    all_positive, all_drawn = above[:, -1:].sum(1), drawn[:, -1:].sum(1)  # 0 where there are no rows
+    all_negative = all_drawn - all_positive
+    behind = all_negative[:, None] - negatives + np.diff(negatives, prepend=0.0) / 2
+    right = (logits > 0) == (labels > 0.5)
+    area = (found * behind).sum(1) / (all_positive * all_negative)
+    precision = (found * above / np.maximum(drawn, 1.0)).sum(1) / all_positive
+    undefined = (all_positive == 0) | (all_negative == 0)
+    area[undefined], precision[undefined] = np.nan, np.nan
+    return {"roc_auc": area, "average_precision": precision, "accuracy": times @ right / all_drawn}
+
+
+def _resampled_classes(logits: Floats, classes: Integers, times: Floats) -> dict[str, Floats]:
+    """``_class_scores`` of logits (rows, classes) and classes (rows,) drawn so many times, (resamples, rows)."""
+    every = np.arange(logits.shape[1])
+    is_class, is_guess = classes[:, None] == every, logits.argmax(1)[:, None] == every  # (rows, classes)
+    true, of_class, guessed = (times @ rows.astype(np.float64) for rows in (is_class & is_guess, is_class, is_guess))
+    f1 = 2 * true / (of_class + guessed)  # (resamples, classes); NaN where the class does not occur
+    return {"accuracy": true.sum(1) / times.sum(1), "macro_f1": np.nanmean(f1, axis=1)}
 
 
 def _value_scores(predictions: Tensor, targets: Tensor, std: float | None) -> dict[str, float]:

@@ -197,7 +197,7 @@ def _attributes_of(graph: Graph) -> tuple[list[Attributes], list[Attributes], At
     edges: list[Attributes] = [{} for _ in range(graph.edges.shape[1])]
     whole: Attributes = {}
     types: dict[str, TensorType] = {}
-    x, edge_attr, pos, y = graph.features
+    x, edge_attr, pos, y, *_ = graph.features
     y_on_nodes = y is not None and y.dim() > 0 and y.shape[0] == graph.num_nodes != 1
     for name, tensor, items in (
         ("x", x, nodes),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pointset.arrays import Floats, Integers
 from pointset.errors import GraphError, MissingExtraError
@@ -21,6 +25,7 @@ MAX_CHARACTERS = 10_000
 """Longest SMILES that is read. RDKit's canonical order costs the square of the atoms: 10,000 atoms take 3 s, 100,000
 more than 5 min. The longest SMILES of the paper's datasets has 1,043 characters."""
 
+_ATOM_MAP = re.compile(r":[0-9]+\]")  # it stands last in its bracket
 _REACTION_ARROW = re.compile(r"(?<!-)>")  # `->` is a dative bond
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ?(SMILES Parse Error: )?")
 _ECHO = re.compile(r" (while parsing|for input):.*", re.DOTALL)  # RDKit repeats the whole SMILES here
@@ -42,6 +47,8 @@ class Molecule:
     edge_attr: Integers  # (m, b) bond features
     pos: Floats | None  # (n, 3) coordinates in Å
     smiles: str  # the writing whose atom order the arrays follow
+    descriptors: NDArray[np.float32] | None = None  # (c,) numbers of the molecule as a whole, where asked for
+    fingerprint: NDArray[np.uint8] | None = None  # (256,) its packed Morgan bits, where asked for
 
     @property
     def num_nodes(self) -> int:
@@ -132,17 +139,19 @@ def screen(smiles: object) -> str:
 
 
 def parse(text: str, *, lenient: bool = False) -> Mol:
-    """The molecule as RDKit sanitises it; ``lenient`` also takes one with impossible chemistry, as it is written."""
+    """The molecule as RDKit sanitises it; ``lenient`` also takes one with impossible chemistry, as it is written.
+
+    Atom maps, as in [CH3:1], are labels and not chemistry. They are removed before anything is made of the text: RDKit
+    would order the atoms by them, and take atoms that differ in nothing else for a reason for stereochemistry.
+    """
     from rdkit import Chem
 
-    mol = Chem.MolFromSmiles(text)
+    unmapped = _ATOM_MAP.sub("]", text) if ":" in text else text
+    mol = Chem.MolFromSmiles(unmapped)
     if mol is None and lenient:
-        mol = _as_written(text)
+        mol = _as_written(unmapped)
     if mol is None:
         raise MoleculeError(_why_not(text))
-    if ":" in text:
-        for atom in mol.GetAtoms():
-            atom.SetAtomMapNum(0)  # a label as in [CH3:1], not chemistry, but it would change the canonical order
     return mol
 
 
@@ -176,6 +185,27 @@ def _why_not(text: str) -> str:
         place = f", near character {position[1]}" if (position := _POSITION.search(messages)) else ""
         return f"{shown(text)} is not a SMILES: {reason}{place}; correct the text"
     return f"the SMILES {shown(text)} is not a possible molecule: {reason}; correct it, or read with lenient=True"
+
+
+def is_mol(item: object) -> bool:
+    """Whether it is a molecule of RDKit; what was never imported cannot have been passed."""
+    chemistry = sys.modules.get("rdkit.Chem.rdchem")
+    return chemistry is not None and isinstance(item, chemistry.Mol)
+
+
+def smiles_of(mol: Mol) -> str:
+    """A SMILES of a molecule of RDKit, which is read as any other text is; the molecule stays as it is.
+
+    Raises:
+        MoleculeError: RDKit cannot write it.
+    """
+    from rdkit import Chem
+
+    with silent_rdkit():
+        try:
+            return Chem.MolToSmiles(mol)
+        except (RuntimeError, ValueError) as error:
+            raise MoleculeError(f"RDKit cannot write the molecule as SMILES: {one_line(str(error))}") from None
 
 
 def finished(steps: Steps[Result]) -> Result:
@@ -232,6 +262,16 @@ def canonical_steps(mol: Mol, text: str | None = None, *, lenient: bool = False)
         yield
     smiles = min(seen[seen.index(smiles) :])
     return (mol if smiles == seen[-1] else parse(smiles, lenient=lenient)), smiles
+
+
+def elements_of(smiles: str, atoms: int) -> tuple[str, ...]:
+    """The elements of so many atoms in the order of a SMILES that was read; hydrogens stand behind the others."""
+    from rdkit import Chem
+
+    with quiet_rdkit(smiles):
+        mol = parse(smiles, lenient=True)
+        mol = mol if mol.GetNumAtoms() == atoms else Chem.AddHs(mol)
+        return tuple(mol.GetAtomWithIdx(at).GetSymbol() for at in range(mol.GetNumAtoms()))
 
 
 def murcko_scaffold(smiles: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pointset.arrays import Floats
+from pointset.arrays import Floats, Integers
+from pointset.datasets.molecules.descriptors import describe, descriptor_kinds, morgan_counts, packed
 from pointset.datasets.molecules.features import featurise
 from pointset.datasets.molecules.parsing import (
     Molecule,
@@ -51,17 +53,23 @@ class MoleculeReader:
         conformer_seed: makes positions in space from this seed, 0 … 2³¹ − 2; None makes none.
         lenient: takes a molecule with impossible chemistry (a valence too high, an aromatic ring that cannot be) as it
             is written, instead of refusing it.
+        descriptors: numbers of the molecule as a whole beside its graph: ``"morgan"``, ``"rdkit"``, ``"morgan+rdkit"``.
+        fingerprint: also gives the packed Morgan bits, by which molecules are compared.
     """
 
     hydrogens: bool = False
     canonical: bool = True
     conformer_seed: int | None = None
     lenient: bool = False
+    descriptors: str | None = None
+    fingerprint: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("hydrogens", "canonical", "lenient"):
+        for name in ("hydrogens", "canonical", "lenient", "fingerprint"):
             if not isinstance(getattr(self, name), bool):
                 raise MoleculeError(f"got {name}={getattr(self, name)!r}; expected True or False")
+        if self.descriptors is not None:
+            descriptor_kinds(self.descriptors)
         seed = self.conformer_seed
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED):
             raise MoleculeError(f"got conformer_seed={seed!r}; expected a whole number from 0 to 2^31 − 2, or None")
@@ -97,6 +105,14 @@ class MoleculeReader:
             if self.canonical:
                 mol, text = yield from canonical_steps(mol, text, lenient=self.lenient)
                 yield
+            described: dict[str, Any] = {}
+            if self.descriptors is not None or self.fingerprint:
+                counts = morgan_counts(mol) if self.fingerprint or "morgan" in str(self.descriptors) else None
+                if self.descriptors is not None:
+                    described["descriptors"] = describe(mol, self.descriptors, counts)
+                if self.fingerprint and counts is not None:
+                    described["fingerprint"] = packed(counts)
+                yield
             pos = None
             if self.hydrogens or self.conformer_seed is not None:
                 with_hydrogens = Chem.AddHs(mol)
@@ -106,7 +122,8 @@ class MoleculeReader:
                     mol = with_hydrogens
                 elif pos is not None:
                     pos = pos[: mol.GetNumAtoms()]  # the hydrogens come last
-            return featurise(mol, text, pos)
+            molecule = featurise(mol, text, pos)
+            return replace(molecule, **described) if described else molecule
 
 
 OGB_READER = MoleculeReader(canonical=False, lenient=True)
@@ -120,6 +137,33 @@ def reader_named(name: str, settings: Mapping[str, Any] | None = None) -> ReadMo
     if name == "zinc":
         return read_zinc_molecule
     raise SpecError(f"the molecules are of the kind {name!r:.40}, which this pointset cannot read. Upgrade pointset")
+
+
+def text_in_order(smiles: str, kind: str, x: Integers, edges: Integers) -> str | None:
+    """The writing of a molecule whose atoms stand in the order of a graph's nodes; None where no reading gives them.
+
+    Args:
+        smiles: any writing of the molecule.
+        kind: ``Card.molecules``.
+        x: (n, c) features of the graph's nodes.
+        edges: (2, m) its edges, in any order.
+    """
+    readers: list[ReadMolecule] = [reader_named(kind)]
+    if kind == "ogb":
+        several = product((True, False), (False, True))
+        readers = [MoleculeReader(canonical=order, hydrogens=added, lenient=True) for order, added in several]
+    for read in readers:
+        try:
+            molecule = read(smiles)
+        except MoleculeError:
+            continue
+        if np.array_equal(molecule.x, x) and _bonds(molecule.edges) == _bonds(edges):
+            return molecule.smiles
+    return None
+
+
+def _bonds(edges: Integers) -> set[tuple[int, ...]]:
+    return set(map(tuple, np.sort(edges, axis=0).T.tolist()))
 
 
 def embed(mol: Mol, smiles: str, seed: int) -> Floats:

@@ -1,4 +1,4 @@
-"""A table of text row by row, with the line where each row begins (:class:`CsvFile`).
+"""A table row by row (:class:`Table`); of text, with the line where each row begins (:class:`CsvFile`).
 
 Parsing is the standard library's, in its strict mode. Memory does not grow with the file, and a bad row is a row with
 a ``problem``: it stops neither the reader nor the rows behind it.
@@ -10,8 +10,10 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,14 +29,15 @@ MOST_LINES = 100  # of one row: a cell of more lines is a quote that was never c
 
 _GZIP = b"\x1f\x8b"
 _OTHER_FORMATS = {
-    b"PK\x03\x04": ("an Excel workbook or another zip archive", "Save the sheet as CSV in UTF-8"),
+    b"PK\x03\x04": ("an Excel workbook or another zip archive", "Name it .xlsx, or save the sheet as CSV in UTF-8"),
     b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "Save the sheet as CSV in UTF-8"),
-    b"PAR1": ("a Parquet file", "Write it as CSV, e.g. pandas.read_parquet(…).to_csv(…, index=False)"),
+    b"PAR1": ("a Parquet file", "Name it .parquet, or write it as CSV"),
     b"BZh": ("a bzip2 archive", "Unpack it, or pack it with gzip"),
     b"\xfd7zXZ": ("an xz archive", "Unpack it, or pack it with gzip"),
     b"\xff\xfe": ("UTF-16 text", "Save it in UTF-8; on a shell: iconv -f UTF-16 -t UTF-8 IN > OUT"),
     b"\xfe\xff": ("UTF-16 text", "Save it in UTF-8; on a shell: iconv -f UTF-16 -t UTF-8 IN > OUT"),
 }
+_BINARY = (".xlsx", ".xlsm", ".parquet", ".pq")  # whose names say so
 
 _QUOTE_NOT_CLOSED = 'a quote (") is opened and not closed'
 _CELL_TOO_LONG = f"a cell has more than {LONGEST_CELL:,} characters"
@@ -49,13 +52,48 @@ _NAMED_SEPARATOR = re.compile(r'"?sep=([,;\t|])"?', re.IGNORECASE)
 class Row(NamedTuple):
     """One row of data."""
 
-    line: int  # where it begins, counted from 1 as an editor does
+    line: int  # where it begins, counted from 1 as an editor does; what it counts is the table's ``unit``
     cells: Sequence[str]  # as many as the header has; where there is a problem, whatever could be read
     problem: str | None = None
 
 
-class CsvFile:
-    """A table: ``header`` is its first line, :meth:`rows` the others.
+class Table(ABC):
+    """A header and rows of text, whatever the file's format."""
+
+    path: Path
+    header: tuple[str, ...] = ()  # names of the columns, where they have any
+    width: int  # number of columns
+    has_header = True
+    is_smi = False
+    has_structures = False  # whether column 0 was made from structures
+    delimiter = ","  # between the cells of a row that is shown or written
+    decimal_commas = False  # whether numbers may have them, as commas do not separate the columns
+    unit = "line"  # what the number of a row counts
+    notes: tuple[str, ...] = ()  # what was guessed to read it
+
+    def __init__(self, source: Path | FileContent):
+        self._source = source
+        self.path = source.path if isinstance(source, FileContent) else source
+        self._sample: list[Sequence[str]] = []
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]:
+        """The rows from the beginning, each time anew."""
+
+    def count(self) -> int | None:
+        """How many there are, approximately, where that is known quickly."""
+        return None
+
+    def sample(self, most: int) -> list[Sequence[str]]:
+        """The cells of the first rows that can be read, which are kept."""
+        if not self._sample:
+            sound = (row.cells for row in self.rows() if row.problem is None)
+            self._sample = list(itertools.islice(sound, most))
+        return self._sample
+
+
+class CsvFile(Table):
+    """A table of text: ``header`` is its first line, :meth:`rows` the others.
 
     Columns are separated by tabs in ``.tsv`` and ``.tab``, and otherwise by whichever of comma, semicolon and tab is
     the most frequent in the first line outside quotes; ``.gz`` may follow. A first line such as ``sep=;``, which Excel
@@ -69,14 +107,14 @@ class CsvFile:
     """
 
     def __init__(self, path: str | Path | FileContent, *, header: bool = True):
-        self._source = path if isinstance(path, FileContent) else Path(path)
-        self.path = path.path if isinstance(path, FileContent) else Path(path)
+        super().__init__(path if isinstance(path, FileContent) else Path(path))
         lines = _Lines(self._source)
         suffix = Path(self.path.name.lower().removesuffix(".gz")).suffix
         self.is_smi = suffix == ".smi"
         self._named_separator = None if self.is_smi else _NAMED_SEPARATOR.fullmatch(lines.first.strip("\r\n"))
         self.has_header = header and not self.is_smi
         self.delimiter = self._named_separator[1] if self._named_separator else _delimiter(suffix, lines.first)
+        self.decimal_commas = self.delimiter != ","
         first = next(self._all_rows(lines, None), None)
         if first is None:
             raise FileFormatError(f"{self.path} is empty; expected a header and a row for each graph")
@@ -85,17 +123,23 @@ class CsvFile:
         self.header = tuple(cell.strip() for cell in first.cells) if self.has_header else ()
         self.width = len(first.cells)
 
-    @property
-    def decimal_commas(self) -> bool:
-        """Whether numbers may have them, as commas do not separate the columns."""
-        return self.delimiter != ","
-
     def rows(self) -> Iterator[Row]:
         """The rows from the beginning, each time anew."""
         rows = self._all_rows(_Lines(self._source), self.width)
         if self.has_header:
             next(rows, None)
         return rows
+
+    def count(self) -> int | None:
+        """Lines of a plain file, too many where cells hold several lines; None for a compressed one."""
+        lines = 0
+        with self._source.open("rb") as file:
+            if file.read(2) == _GZIP:
+                return None
+            file.seek(0)
+            while block := file.read(2**20):
+                lines += block.count(b"\n")
+        return max(lines - self.has_header, 1)
 
     def _all_rows(self, lines: _Lines, width: int | None) -> Iterator[Row]:
         if self._named_separator:
@@ -203,7 +247,7 @@ def _text_lines(path: Path | FileContent) -> Iterator[str]:
     Whether the file is packed with gzip is seen from its content, not from its name. A line of more than
     :data:`LONGEST_LINE` characters comes cut to one character more than that.
     """
-    with _opened(path) as binary:
+    with opened(path) as binary:
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         try:
             while line := text.readline(LONGEST_LINE + 1):
@@ -217,12 +261,13 @@ def _text_lines(path: Path | FileContent) -> Iterator[str]:
 
 
 @contextmanager
-def _opened(path: Path | FileContent) -> Iterator[BinaryIO]:
+def opened(path: Path | FileContent) -> Iterator[BinaryIO]:
     """The file's bytes, unpacked; whatever goes wrong while they are read is named."""
     try:
         with path.open("rb") as plain:
             start = plain.peek(8)
-            for magic, (kind, remedy) in _OTHER_FORMATS.items():
+            others = {} if str(path).lower().endswith(_BINARY) else _OTHER_FORMATS
+            for magic, (kind, remedy) in others.items():
                 if start.startswith(magic):
                     raise FileFormatError(f"{path} is {kind}; expected text in UTF-8, plain or gzip. {remedy}")
             if start.startswith(_GZIP):
@@ -247,7 +292,7 @@ def _not_utf8(path: Path | FileContent) -> FileFormatError:
     """Names the byte where decoding stops, its offset and its line; a text stream does not know its byte offset."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     read, lines = 0, 1
-    with _opened(path) as binary:
+    with opened(path) as binary:
         while True:
             chunk = binary.read(2**20)
             try:

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from pointset.datasets.card import Level, Task
 from pointset.datasets.graph_files.formats import FORMATS
+from pointset.datasets.own.candidates import Role
 from pointset.datasets.own.columns import Column, column_number, describe_columns, shown, target_columns
-from pointset.datasets.own.csv_rows import CsvFile, Row
+from pointset.datasets.own.csv_rows import Row, Table
 from pointset.datasets.own.rejected import NO_TARGET, Rejected, rejected_row
+from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import infer_task, read_targets, whole_numbers_note
 from pointset.datasets.splits.files import split_problem
 from pointset.errors import FileFormatError, SpecError
@@ -145,11 +147,12 @@ def _misfit(table: Numbers, task: Task) -> str | None:
 class TargetTable:
     """The table, with the row of each graph."""
 
-    file: CsvFile
+    file: Table
     columns: list[int]  # of targets
     split: int | None  # the column of the split
     row_of: dict[int, Row]  # by the number of the graph
     rejected: list[Rejected] = field(default_factory=list)  # bad rows, and rows without a graph
+    notes: tuple[str, ...] = ()  # what was guessed
 
     def targets(self, numbers: Sequence[int], task: Task | None) -> GraphTargets:
         """The targets of the graphs with these numbers."""
@@ -164,7 +167,7 @@ class TargetTable:
             if number not in self.row_of
         }
         for at, (kind, reason) in values.problems.items():
-            problems[known[at]] = (kind, f"{self.file.path.name}, line {rows[at].line}: {reason}")
+            problems[known[at]] = (kind, f"{self.file.path.name}, {self.file.unit} {rows[at].line}: {reason}")
         if values.y is None:
             return GraphTargets(Level.GRAPH, values.task, problems=problems)
         at_position = dict(zip(known, values.y.reshape(len(rows), -1), strict=True))
@@ -192,10 +195,10 @@ def read_target_table(
     ``names`` are of all graphs, bad ones included, in their order; ``columns`` and ``split`` are the columns of targets
     (None for all columns of numbers) and of the split; ``numbered`` says whether graphs may be meant by number.
     """
-    file = CsvFile(path)
+    file = open_table(path)
     key = _graph_column(file)
     split_column = None if split is None else column_number(file, split, "split")
-    others = [key] if split_column is None else [key, split_column]
+    others = {key: Role.OTHER} | ({} if split_column is None else {split_column: Role.SPLIT})
     bad: list[tuple[Row, str, str]] = []  # with the kind of problem and the reason
     rows: dict[str, Row] = {}
     for row in file.rows():
@@ -218,19 +221,19 @@ def read_target_table(
         if name not in numbers:
             bad.append((row, "a row of targets without a graph", f"there is no graph {name[:80]!r}"))
     rejected = [
-        rejected_row(row.line, kind, reason, file.delimiter.join(row.cells), f"{file.path.name}, line")
+        rejected_row(row.line, kind, reason, file.delimiter.join(row.cells), f"{file.path.name}, {file.unit}")
         for row, kind, reason in bad
     ]
-    target_numbers = target_columns(file, columns, others, "columns")
+    target_numbers, notes = target_columns(file, columns, others, "columns")
     if not target_numbers and columns is None:
         raise SpecError(
             f"{file.path} has no column of numbers besides identifiers; {describe_columns(file)}. Name the targets, "
             "which may be a column of words for classes: columns='…' (--target …)"
         )
-    return TargetTable(file, target_numbers, split_column, row_of, rejected)
+    return TargetTable(file, target_numbers, split_column, row_of, rejected, notes)
 
 
-def _graph_column(file: CsvFile) -> int:
+def _graph_column(file: Table) -> int:
     lower = [name.lower() for name in file.header]
     for name in _GRAPH_COLUMNS:
         if lower.count(name) > 1:
@@ -243,7 +246,7 @@ def _graph_column(file: CsvFile) -> int:
     )
 
 
-def _numbers_of(file: CsvFile, keys: list[str], names: Sequence[str], *, numbered: bool) -> dict[str, int]:
+def _numbers_of(file: Table, keys: list[str], names: Sequence[str], *, numbered: bool) -> dict[str, int]:
     """The number of the graph that each key means. One way of naming holds for the whole table: none are mixed."""
     stems = [Path(name).stem if Path(name).suffix.lower() in FORMATS else name for name in names]  # a.graphml → a
     for known in (_unique(names), _unique(stems)):

@@ -15,15 +15,17 @@ from torch import Tensor
 
 from pointset.datasets.cache import file_digest
 from pointset.datasets.card import Level, Task
-from pointset.datasets.dataset import Dataset, Provenance
+from pointset.datasets.dataset import OWN_FILE, Dataset, Provenance
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.graph_files.checking import check_graphs
 from pointset.datasets.graph_files.formats import FOLDER, FORMATS, files_in, format_of
+from pointset.datasets.own.candidates import choose_split
 from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
+from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import own_card, task_named
-from pointset.datasets.splits.files import SplitChoice, make_split, split_column_of
+from pointset.datasets.splits.files import AUTOMATIC, SplitChoice, make_split, split_column_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError
 from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
 from pointset.points.inputs import read_graphs
@@ -65,7 +67,7 @@ def graph_files(
     task: str | None = None,
     node: Any = None,
     edge: Any = None,
-    split: SplitChoice = "random",
+    split: SplitChoice = AUTOMATIC,
     seed: int = 0,
     max_rejected: float = MOST_REJECTED,
     progress: bool | None = None,
@@ -79,14 +81,16 @@ def graph_files(
         path: a graph file or a folder.
         targets: a CSV with a column ``graph`` (the graph's name, or its number counted from 0) and columns of targets.
             By default the targets are ``y`` of the graphs, or of their nodes, in the files themselves.
-        columns: of targets in that CSV, by name or number; by default all that hold numbers.
+        columns: of targets in that CSV, by name or number; by default the only one that can be meant, or all columns
+            of 0 and 1 (:mod:`pointset.datasets.own.candidates`).
         level: ``"graph"`` or ``"node"``; by default seen from the shape of ``y``.
         task: ``"regression"``, ``"binary"``, ``"multi-class"`` or ``"multi-label"``; by default values of only 0 and 1
             are labels, words are classes, and other numbers are numbers.
         node: the spec of node features, e.g. ``Categories(28)``; by default whole numbers are categories.
         edge: the spec of edge features.
         split: ``"random"``, ``"stratified"``, ``"column:NAME"`` of the CSV, a file with a split, or the shares of a
-            random split such as ``(0.7, 0.2, 0.1)``.
+            random split such as ``(0.7, 0.2, 0.1)``; by default by a column of the CSV with the words train, val and
+            test that is named split, set, subset, partition or fold, where there is one, else at random.
         seed: of the split.
         max_rejected: the largest share of graphs that may be bad; 1.0 for any. Those that only lack a target do not
             count.
@@ -95,10 +99,12 @@ def graph_files(
     Raises:
         MissingDataError: there is no such file.
         FileFormatError: a file is not what its suffix promises, or too many graphs cannot be used.
+        UnclearTargetsError: no columns are chosen, and more than one could be meant.
         SpecError: impossible settings.
     """
     source, limit = Path(path), check_limit(max_rejected)
     wanted, chosen_task = _level(level, table=targets is not None), task_named(task)
+    split, split_notes = (split, ()) if targets is None else choose_split(open_table(targets), split)
     split_column = split_column_of(split)
     if targets is None and (columns is not None or split_column is not None):
         raise SpecError(
@@ -112,7 +118,7 @@ def graph_files(
         table = read_target_table(targets, read.names, columns=columns, split=split_column, numbered=numbered)
     usable = _usable(read, table, wanted, chosen_task)
     check_share(usable.rejected, len(usable.numbers), limit, source, unit="graph")
-    notes = _notes(source, read.ignored, usable.targets, None if columns is not None else table)
+    notes = (*_notes(source, read.ignored, usable.targets, () if table is None else table.notes), *split_notes)
     return _dataset(source, usable, table, (node, edge), split, seed, notes)
 
 
@@ -126,8 +132,8 @@ def _dataset(
     notes: tuple[str, ...],
 ) -> Dataset:
     targets = usable.targets
-    arrays, features = _with_features(usable.graphs, targets, *specs)
-    parts, split_text = make_split(
+    arrays, features = with_features(usable.graphs, targets, *specs)
+    parts, split_text, split_notes = make_split(
         split,
         count=len(usable.numbers),
         seed=seed,
@@ -144,14 +150,14 @@ def _dataset(
         target_names=targets.names,
         split=split_text,
         classes=targets.classes,
-        notes=notes,
+        notes=(*notes, *split_notes),
         **features,
     )
     files = files_in(path) if path.is_dir() else [path]
     files += [] if table is None else [table.file.path]
-    provenance = Provenance(str(path), "own file", tuple(files), tuple(map(file_digest, files)))
+    provenance = Provenance(str(path), OWN_FILE, tuple(files), tuple(map(file_digest, files)))
     rows = np.array(usable.numbers, dtype=np.int64)
-    return Dataset(card, arrays, parts, provenance, rejected=tuple(usable.rejected), rows=rows)
+    return Dataset(card, arrays, parts, provenance, rejected=tuple(usable.rejected), rows=rows, row_unit="graph")
 
 
 def _level(level: Level | str | None, *, table: bool) -> Level | None:
@@ -181,7 +187,7 @@ def _read(path: Path, table: Path | None, progress: bool | None) -> _Contents:
     graphs = {int(name): graph for name, graph in zip(checked.names, checked.graphs, strict=True)}
     problems = {int(problem.name): ("not readable", problem.reason) for problem in checked.problems}
     listed = list(graphs)
-    unfit = _feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
+    unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
     problems |= {listed[at]: problem for at, problem in unfit.items()}
     good = {number: graph for number, graph in graphs.items() if number not in problems}
     return _Contents(names, good, problems, checked.ignored)
@@ -200,7 +206,7 @@ def _usable(read: _Contents, table: TargetTable | None, level: Level | None, tas
     return _Usable(numbers, [read.graphs[number] for number in numbers], targets, rejected)
 
 
-def _feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
+def feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
     """Graphs that cannot stand beside the others, each with the kind of problem and the reason.
 
     Expected are the columns that most graphs have; a graph without edges needs no edge features.
@@ -230,7 +236,7 @@ def _common_widths(graphs: Sequence[Graph]) -> Widths:
     return counts.most_common(1)[0][0] if counts else (None,) * len(_FEATURES)
 
 
-def _with_features(
+def with_features(
     graphs: list[Graph], targets: GraphTargets, node: Any, edge: Any
 ) -> tuple[GraphArrays, dict[str, Any]]:
     """All graphs with features and targets in flat tensors, (N, c) and (M, c), and what the card says of features."""
@@ -316,14 +322,11 @@ def _describe(widths: Widths) -> str:
     return ", ".join(there) or "no features"
 
 
-def _notes(path: Path, ignored: Sequence[str], found: GraphTargets, searched: TargetTable | None) -> tuple[str, ...]:
-    """For the card: where targets come from (``searched`` is a table without named columns), and what is not kept."""
-    notes = list(found.notes)
+def _notes(path: Path, ignored: Sequence[str], found: GraphTargets, guessed: Sequence[str]) -> tuple[str, ...]:
+    """For the card: what was ``guessed`` about the table of targets, and what is not kept."""
+    notes = [*guessed, *found.notes]
     if found.y is None:
         notes.append("no targets: nothing to learn from; put y into the files, or pass a table as targets= (--table)")
-    elif searched is not None:
-        where = f"{searched.file.path.name}: {', '.join(found.names)}"
-        notes.append(f"targets are all columns of numbers in {where}. Choose others with columns= (--target)")
     if ignored:
         names = ", ".join(ignored[:_MOST_NAMES]) + (", …" if len(ignored) > _MOST_NAMES else "")
         if any(not name.startswith(_NODE_NAMES) for name in ignored):

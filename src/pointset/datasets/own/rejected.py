@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pointset.datasets.own.csv_rows import LONGEST_CELL, CsvFile
+from pointset.datasets.own.csv_rows import LONGEST_CELL, Table
+from pointset.datasets.own.table_files import open_table
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import csv_lines, replacing
 
@@ -36,7 +37,7 @@ class Rejected:
     reason: str
     content: str  # the row, shortened, or the name of the graph
     kind: str = ""  # the reason without its particulars, to count by
-    place: str = "line"  # what ``row`` counts: "line", "graph", or "targets.csv, line"
+    place: str = "line"  # what ``row`` counts: "line", "record", "row", "graph", or "targets.csv, line"
 
     def __str__(self) -> str:
         return f"{self.place} {self.row}: {self.reason} [{self.content}]"
@@ -84,7 +85,12 @@ def check_limit(limit: float) -> float:
 
 
 def write_rejected(
-    path: str | Path, rejected: Sequence[Rejected], table: str | Path | None = None, *, header: bool = True
+    path: str | Path,
+    rejected: Sequence[Rejected],
+    table: str | Path | None = None,
+    *,
+    header: bool = True,
+    sheet: str | int | None = None,
 ) -> None:
     """Write what was left out as CSV, whole or not at all.
 
@@ -95,6 +101,7 @@ def write_rejected(
             behind them line and reason (one column of both where there is no header): the rows can be corrected there
             and read again. Without it, the columns are place, row, reason and content.
         header: whether the table has a header; otherwise none is written.
+        sheet: of a workbook.
 
     Raises:
         FileFormatError: the folder is not there, or the table cannot be read any more.
@@ -102,7 +109,7 @@ def write_rejected(
     target = Path(path)
     if not target.parent.is_dir():
         raise FileFormatError(f"cannot write {target}: there is no folder {target.parent}. Create it first")
-    source = None if table is None else CsvFile(table, header=header)
+    source = None if table is None else open_table(table, header=header, sheet=sheet)
     delimiter = "," if source is None else source.delimiter.replace(" ", "\t")  # .smi: names have blanks
     with (
         replacing(target) as temporary,
@@ -117,15 +124,15 @@ def write_rejected(
         file.writelines(csv_lines(rows, delimiter))
 
 
-def _original_rows(table: CsvFile, reasons: dict[int, str]) -> Iterator[list[str]]:
+def _original_rows(table: Table, reasons: dict[int, str]) -> Iterator[list[str]]:
     """The rows at these lines; cells that are missing at the end are empty, and those that no program reads are cut."""
     if table.has_header:
-        yield [*table.header, "line", "reason"]
+        yield [*table.header, table.unit, "reason"]
     for row in table.rows():
         if row.line in reasons:
             missing = [""] * (table.width - len(row.cells))
             cells = [cell[:LONGEST_CELL] for cell in row.cells]
             reason = reasons[row.line]
             # Where columns have no names, a column of lines would be taken for a target when it is read again.
-            told = (str(row.line), reason) if table.has_header else (f"line {row.line}: {reason}",)
+            told = (str(row.line), reason) if table.has_header else (f"{table.unit} {row.line}: {reason}",)
             yield [*cells, *missing, *told]

@@ -1,28 +1,30 @@
 """Cells of text → targets: numbers with missing values, labels 0 and 1, or classes (:func:`read_targets`).
 
 What is predicted is inferred where it is not said: 0 and 1 are labels, words are classes, other numbers are numbers.
-Cells such as ``>100`` are neither: they are bad rows among numbers, and never classes unless those are asked for.
+Cells such as ``>100`` are limits of numbers (:func:`limit_of`), and never classes unless those are asked for.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pointset.datasets.card import Card, Metric, Target, Task
 from pointset.datasets.own.rejected import NO_TARGET
+from pointset.datasets.table import Limits
 from pointset.errors import SpecError, did_you_mean
 
 _MISSING = frozenset({"", "-", "?", "na", "n/a", "#n/a", "nan", "n.d.", "n.t.", "null", "none"})  # in lower case
 _TRUTH = {"true": 1.0, "false": 0.0}
 _LIKE_A_NUMBER = re.compile(r"[<>~≈≤≥±+−-]|[.,]?[0-9]")  # how numbers, limits (>100) and quantities (12 uM) begin
 _LIMIT = re.compile(r"[<>~≈≤≥±]")
+_LIMITED = re.compile(r"(?:(?P<above>>=?|=>|≥|⩾)|<=?|=<|≤|⩽)\s*(?P<number>.*)", re.DOTALL)
 _TASKS = {task.value.removesuffix(" classification"): task for task in Task}
 _MANY_CLASSES = 20  # more than this, and more than half of the rows: names rather than classes
 _ASK_FOR_CLASSES = "pass task='multi-class' (--task multi-class)"
@@ -45,6 +47,7 @@ class TargetValues:
     classes: tuple[str, ...] = ()
     problems: dict[int, tuple[str, str]] = field(default_factory=dict)  # row → kind and reason
     notes: tuple[str, ...] = ()  # for the card
+    limits: Limits | None = None  # (rows, k) each, where there are any; y is NaN there
 
 
 def task_named(task: Task | str | None) -> Task | None:
@@ -61,12 +64,17 @@ def task_named(task: Task | str | None) -> Task | None:
 
 
 def read_targets(
-    columns: Sequence[Sequence[str]], names: Sequence[str], task: Task | None, *, commas: bool = False
+    columns: Sequence[Sequence[str]],
+    names: Sequence[str],
+    task: Task | None,
+    *,
+    commas: bool = False,
+    limits: bool = False,
 ) -> TargetValues:
     """The targets of all rows, from k columns of cells.
 
     The task is inferred where it is None. With ``commas`` a column may have decimal commas, as commas do not separate
-    the columns.
+    the columns. With ``limits`` cells such as ``>100`` are limits of numbers, otherwise bad rows.
     """
     if not columns:
         return TargetValues(task or Task.REGRESSION, None)
@@ -82,7 +90,8 @@ def read_targets(
             f"the target {words[0]!r} holds words; expected numbers in each of the {len(columns)} targets. Leave it "
             "out of targets= (--target), or choose it alone to predict classes"
         )
-    return _number_targets(columns, names, task, commas=commas)
+    may_have_limits = limits and task in (None, Task.REGRESSION)
+    return _number_targets(columns, names, task, commas=commas, limits=may_have_limits)
 
 
 def _is_text(cells: Sequence[str]) -> bool:
@@ -95,25 +104,30 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 
 def _number_targets(
-    columns: Sequence[Sequence[str]], names: Sequence[str], task: Task | None, *, commas: bool
+    columns: Sequence[Sequence[str]], names: Sequence[str], task: Task | None, *, commas: bool, limits: bool
 ) -> TargetValues:
     problems: dict[int, tuple[str, str]] = {}
-    y = np.full((len(columns[0]), len(columns)), np.nan)
+    y, lower, upper = (np.full((len(columns[0]), len(columns)), np.nan) for _ in range(3))
     with_commas = [name for name, cells in zip(names, columns, strict=True) if commas and _has_decimal_commas(cells)]
+    notes: tuple[str, ...] = (f"decimal commas in {', '.join(map(repr, with_commas))}",) if with_commas else ()
     for at, (cells, name) in enumerate(zip(columns, names, strict=True)):
-        y[:, at] = _numbers(cells, name, problems, comma=name in with_commas)
-        if task is None and len(names) == 1 and problems and np.isnan(y).all():
-            example = cells[min(problems)].strip()[:40]
+        comma = name in with_commas
+        rows = _read_limits(cells, lower[:, at], upper[:, at], comma=comma) if limits else {}
+        notes += _limits_note(cells, name, rows)
+        exact = ["" if row in rows else cell for row, cell in enumerate(cells)] if rows else cells
+        y[:, at] = _numbers(exact, name, problems, comma=comma)
+        if task is None and len(names) == 1 and (problems or rows) and np.isnan(y).all():
+            example = cells[min([*problems, *rows])].strip()[:40]
             raise SpecError(
                 f"the target {name!r} has no number, but cells such as {example!r}; expected numbers, or words for "
                 f"classes. If these are classes, {_ASK_FOR_CLASSES}"
             )
+    limited = ~(np.isnan(lower) & np.isnan(upper))
     good = np.ones(len(y), dtype=bool)
     good[list(problems)] = False
     strange = ~(np.isnan(y) | (y == 0) | (y == 1))  # not labels
-    notes: tuple[str, ...] = (f"decimal commas in {', '.join(map(repr, with_commas))}",) if with_commas else ()
     if task is None:
-        task = infer_task(y[good])
+        task = Task.REGRESSION if limited.any() else infer_task(y[good])
         if task is Task.REGRESSION and len(names) == 1:
             notes += whole_numbers_note(y[good], names[0])
     elif task is not Task.REGRESSION:
@@ -121,10 +135,32 @@ def _number_targets(
             reason = f"the target {names[at]!r} is {columns[at][row].strip()[:40]!r}; expected 0 or 1"
             problems.setdefault(int(row), ("a label that is not 0 or 1", reason))
     absent = "the target is missing" if len(names) == 1 else f"all {len(names)} targets are missing"
-    for row in np.flatnonzero(np.isnan(y).all(axis=1)).tolist():
+    for row in np.flatnonzero((np.isnan(y) & ~limited).all(axis=1)).tolist():
         problems.setdefault(row, (NO_TARGET, f"{absent} ({', '.join(names)[:80]})"))
     y = y if task is Task.REGRESSION else y.astype(np.float32)
-    return TargetValues(task, y[:, 0] if len(columns) == 1 else y, (), problems, notes)
+    known_limits = Limits(lower, upper) if limited.any() else None
+    return TargetValues(task, y[:, 0] if len(columns) == 1 else y, (), problems, notes, known_limits)
+
+
+def _read_limits(
+    cells: Sequence[str], lower: NDArray[np.float64], upper: NDArray[np.float64], *, comma: bool
+) -> dict[int, float]:
+    """Note the limits (rows,) of a column, and give them by row."""
+    found = {}
+    for row, cell in enumerate(cells):
+        if limit := limit_of(cell, comma=comma):
+            (lower if limit.is_lower else upper)[row] = found[row] = limit.value
+    return found
+
+
+def _limits_note(cells: Sequence[str], name: str, limits: Mapping[int, float]) -> tuple[str, ...]:
+    if not limits:
+        return ()
+    example = cells[min(limits)].strip()[:40]
+    return (
+        f"{len(limits):,} of {len(cells):,} values of {name!r} are limits such as {example!r}: predictions on their "
+        "right side have no loss; scores are of the exact values",
+    )
 
 
 def _numbers(
@@ -143,8 +179,9 @@ def _numbers(
 
 def _has_decimal_commas(cells: Sequence[str]) -> bool:
     """Whether more of these cells hold a number with a comma (0,5) than one with a point (0.5)."""
-    commas = sum("," in cell and number_of(cell, comma=True) is not None for cell in cells)
-    return commas > sum("." in cell and not is_missing(cell) and number_of(cell) is not None for cell in cells)
+    numbers = [limited["number"] if (limited := _LIMITED.fullmatch(cell.strip())) else cell for cell in cells]
+    commas = sum("," in cell and number_of(cell, comma=True) is not None for cell in numbers)
+    return commas > sum("." in cell and not is_missing(cell) and number_of(cell) is not None for cell in numbers)
 
 
 def _why_no_number(cell: str, *, comma: bool = False) -> str:
@@ -242,6 +279,30 @@ def number_of(cell: str, *, truth: bool = False, comma: bool = False) -> float |
     if "_" in text or math.isinf(number):  # Python's own 1_000; inf, and what is too large for a float
         return None
     return None if comma and "." in text else number
+
+
+def weight_of(cell: str, *, commas: bool = False) -> float | None:
+    """The weight in a cell, a number from 0; None where it holds anything else, or nothing."""
+    weight = number_of(cell)
+    if weight is None and commas:
+        weight = number_of(cell, comma=True)
+    return weight if weight is not None and weight >= 0 else None
+
+
+class Limit(NamedTuple):
+    """What ``>3`` says: the truth is above 3."""
+
+    value: float
+    is_lower: bool
+
+
+def limit_of(cell: str, *, comma: bool = False) -> Limit | None:
+    """The limit in a cell such as ``>3``, ``>= 3``, ``<10`` or ``≤ 10``; None where it holds anything else."""
+    limited = _LIMITED.fullmatch(cell.strip())
+    number = None if limited is None else number_of(limited["number"], comma=comma)
+    if limited is None or number is None or math.isnan(number):
+        return None
+    return Limit(number, limited["above"] is not None)
 
 
 def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:

@@ -21,8 +21,10 @@ from pointset.files import replacing
 
 Parts = dict[str, Any]  # index lists by part, not yet checked
 SplitChoice = str | Path | Sequence[float]  # a name, a file, or shares
+AUTOMATIC = "auto"  # the table's own column where it has one, otherwise random
 _COLUMN = "column:"
-_CHOICES = ("random", "stratified", "scaffold", "column:NAME")
+_CHOICES = ("random", "stratified", "scaffold", "column:NAME", AUTOMATIC)
+_CARVED = (0.9, 0.1, 0.0)  # shares of a training part that has to give a validation part
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _SHOWN_ROWS = 5  # of those with a strange word
 
@@ -30,6 +32,11 @@ _SHOWN_ROWS = 5  # of those with a strange word
 def split_column_of(how: SplitChoice) -> str | None:
     """The column that ``column:NAME`` names; None for all other choices."""
     return how.removeprefix(_COLUMN).strip() if isinstance(how, str) and how.startswith(_COLUMN) else None
+
+
+def by_column(name: str) -> str:
+    """The choice ``column:NAME``."""
+    return _COLUMN + name
 
 
 def split_problem(cell: str) -> str | None:
@@ -48,43 +55,98 @@ def make_split(
     smiles: Sequence[str] | None = None,
     cells: Sequence[str] | None = None,
     rejected: int = 0,
-) -> tuple[Split, str]:
-    """Split ``count`` graphs as the option ``split=`` says, and say it in words for the dataset's card.
+    given: Split | None = None,
+) -> tuple[Split, str, tuple[str, ...]]:
+    """Split ``count`` graphs as the option ``split=`` says; and say it in words, and what was guessed, for the card.
+
+    A column or a file without a validation part gets one from its training part (:func:`with_validation`).
 
     Args:
-        how: ``"random"``, ``"stratified"`` (by the targets), ``"scaffold"`` (molecules; deterministic),
-            ``"column:NAME"``, a file of :func:`split_from_file`, or the shares of a random split.
+        how: ``"random"`` (also ``"auto"``), ``"stratified"`` (by the targets), ``"scaffold"`` (molecules;
+            deterministic), ``"column:NAME"``, a file of :func:`split_from_file`, or the shares of a random split.
         count: number of graphs.
         seed: of the random and the stratified split.
         labels: (count, …) the targets of graphs.
         smiles: (count,) of molecules.
         cells: (count,) of the split column.
         rejected: how many rows were left out before these graphs were counted.
+        given: what is in the file ``how``, where that is known already.
     """
     if cells is not None:
-        return split_by_column(cells), f"the table's column {split_column_of(how)!r}"
+        given, text = split_by_column(cells), f"the table's column {split_column_of(how)!r}"
+        return _completed(given, text, count, seed, labels)
     if isinstance(how, Sequence) and not isinstance(how, str):
         shares = "/".join(f"{share:g}" if isinstance(share, (int, float)) else str(share) for share in how)
-        return random_split(count, how, seed=seed), f"random {shares}, seed {seed}"
+        return random_split(count, how, seed=seed), f"random {shares}, seed {seed}", ()
     if not isinstance(how, (str, Path)):
         raise SpecError(f"got split={how!r}; expected {', '.join(_CHOICES)}, a file, or shares such as (0.8, 0.1, 0.1)")
-    if how == "random":
-        return random_split(count, seed=seed), f"random 0.8/0.1/0.1, seed {seed}"
+    if how in ("random", AUTOMATIC):
+        return random_split(count, seed=seed), f"random 0.8/0.1/0.1, seed {seed}", ()
     if how == "stratified":
         if labels is None:
             raise SpecError(
                 "got split='stratified' (--split), but the graphs have no targets of their own; use split='random'"
             )
-        return stratified_split(labels, seed=seed), f"stratified 0.8/0.1/0.1, seed {seed}"
+        return stratified_split(labels, seed=seed), f"stratified 0.8/0.1/0.1, seed {seed}", ()
     if how == "scaffold":
         if smiles is None:
             raise SpecError("got split='scaffold' (--split), but the graphs are not molecules; use split='random'")
-        return scaffold_split(smiles), "by scaffold 0.8/0.1/0.1, the largest scaffolds in train"
-    return _split_in_file(how, count, rejected), f"from the file {Path(how).name}"
+        return scaffold_split(smiles), "by scaffold 0.8/0.1/0.1, the largest scaffolds in train", ()
+    given = split_in_file(how, count, rejected) if given is None else given
+    return _completed(given, f"from the file {Path(how).name}", count, seed, labels)
 
 
-def _split_in_file(how: str | Path, count: int, rejected: int) -> Split:
-    path = Path(how)
+def _completed(split: Split, text: str, count: int, seed: int, labels: Any) -> tuple[Split, str, tuple[str, ...]]:
+    """A split that was given: with a validation part, and with what it lacks said."""
+    split, notes = with_validation(split, seed=seed, labels=labels)
+    unused = count - len(np.unique(np.concatenate(list(split.values()))))
+    if unused:
+        notes += (f"{unused:,} of {count:,} are in no part of the split, and not used",)
+    return split, text, notes
+
+
+def with_validation(
+    split: Split, *, seed: int, labels: Any = None, smiles: Sequence[str] | None = None, how: str = "random"
+) -> tuple[Split, tuple[str, ...]]:
+    """The split with a validation part: where it has none, a tenth of its training part; and what is to be said of it.
+
+    The tenth is taken by scaffold where ``how`` is ``"scaffold"``, with the same share of each class where it is
+    ``"stratified"`` or the ``labels`` (G,) are classes, and otherwise at random. ``smiles`` (G,) are of molecules.
+    """
+    train = split["train"]
+    notes: tuple[str, ...] = ()
+    if not len(split["val"]) and len(train) > 1:
+        own_labels = None if labels is None else np.asarray(labels)[train]
+        if how == "scaffold" and smiles is not None:
+            carved = scaffold_split([smiles[graph] for graph in train.tolist()], _CARVED)
+            kind = "by scaffold"
+        elif own_labels is not None and (how == "stratified" or _are_classes(own_labels)):
+            carved, kind = stratified_split(own_labels, _CARVED, seed=seed), f"stratified, seed {seed}"
+        else:
+            carved, kind = random_split(len(train), _CARVED, seed=seed), f"random, seed {seed}"
+        split = split | {"train": train[carved["train"]], "val": train[carved["val"]]}
+        notes += (
+            f"there is no validation part: {len(split['val']):,} of the {len(train):,} for training were taken for it "
+            f"({kind})",
+        )
+    if not len(split["test"]):
+        notes += ("there is no test part: scores on unseen data are not measured",)
+    return split, notes
+
+
+def _are_classes(labels: Any) -> bool:
+    """Whether (G,) are whole numbers as type, or 0 and 1."""
+    return bool(labels.ndim == 1 and (labels.dtype.kind in "iu" or np.isin(labels, (0, 1)).all()))
+
+
+def names_file(how: SplitChoice) -> bool:
+    """Whether ``split=`` names a file."""
+    return isinstance(how, Path) or (isinstance(how, str) and how not in _CHOICES and split_column_of(how) is None)
+
+
+def split_in_file(how: SplitChoice, count: int, rejected: int) -> Split:
+    """The split of ``count`` graphs in a file that ``split=`` names; ``rejected`` as for :func:`make_split`."""
+    path = Path(str(how))
     if isinstance(how, str) and not path.suffix:
         hint = did_you_mean(how, list(_CHOICES))
         raise SpecError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -27,7 +27,10 @@ from pointset.datasets.splits.parts import Split, check_split
 from pointset.points.graphs import FlatFeatures, Graph, GraphArrays, WeightKind
 from pointset.points.same_graph import Coloured, match_by_components
 from pointset.progress import track
-from pointset.text import counted, percent
+from pointset.text import clipped, counted, percent, printable
+
+if TYPE_CHECKING:
+    from pointset.datasets.dataset import Dataset
 
 _SIDES = (("train", "test"), ("train", "val"), ("val", "test"))  # seen first, scored later
 _MOST_ROUNDS = 64  # a change travels one edge in a round; the exact comparison distinguishes the rest
@@ -36,6 +39,9 @@ _MOST_NODES = 1000  # of a graph to be compared: pairs of nodes take n² memory 
 _PAIR_ROUNDS = 6  # of refinement; each doubles the distance that pairs know of
 _SALTS = (np.uint64(0), np.uint64(0x5851F42D4C957F2D))
 _PATIENCE = 100  # vain searches for a bijection, in all; for strongly regular graphs one can take seconds
+
+_SHOWN_EXAMPLES = 3
+_LONGEST_SMILES = 40
 
 _Hashes = NDArray[np.uint64]
 
@@ -112,6 +118,27 @@ class LeakReport:
             f"{'; '.join(clauses)}. Scores on them measure memory, not learning: take them out of the part that is "
             "scored or of the part that is learned from, or remove copies before splitting."
         )
+
+
+def describe_leaks(dataset: Dataset, leaks: LeakReport) -> str:
+    """How many graphs of each part were seen in an earlier one, with examples by their place in own data."""
+
+    def named(graph: int) -> str:
+        smiles = "" if dataset.smiles is None else f" {clipped(printable(dataset.smiles[graph]), _LONGEST_SMILES)!r}"
+        return dataset.place_of(graph) + smiles
+
+    clauses = []
+    for (seen, scored), count in leaks.counts.items():
+        if count:
+            examples = [pair for pair in leaks.pairs if pair.parts == (seen, scored)][:_SHOWN_EXAMPLES]
+            shown = "; ".join(f"{named(pair.scored)} = {named(pair.seen)}" for pair in examples)
+            noun = "molecules" if dataset.smiles is not None else "graphs"
+            verb = "is" if count == 1 else "are"
+            clauses.append(f"{count:,} of {leaks.sizes[scored]:,} {scored} {noun} {verb} also in {seen} ({shown})")
+    return (
+        f"The split leaks: {'. '.join(clauses)}. Scores on them measure memory, not learning: remove the copies from "
+        "the file, or put them into the same part"
+    )
 
 
 def find_leaks(graphs: GraphArrays, split: Split, *, progress: bool | None = None) -> LeakReport:

@@ -16,6 +16,7 @@ Split = dict[str, Integers]  # train, val, test → the numbers of the graphs in
 PARTS = ("train", "val", "test")
 EXPECTED_PARTS = "train, val (or valid, validation) or test"
 _PART_OF = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+_PART_OF |= {"training": "train", "dev": "val", "testing": "test"}  # as tables have it, too
 
 
 def check_split(split: Mapping[str, Any], count: int) -> Split:
@@ -76,6 +77,14 @@ def whole_number(value: Any, name: str, least: int = 0, most: int | None = None)
 def parts_from_codes(codes: Integers) -> Split:
     """The split in which graph i is in part ``codes[i]`` of train, val, test (0, 1, 2), or in none (-1); sorted."""
     return {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
+
+
+def codes_of(split: Split, count: int) -> Integers:
+    """(count,) the part of each graph: 0, 1, 2 for train, val, test, or -1 for none. Inverts ``parts_from_codes``."""
+    codes = np.full(count, -1)
+    for code, part in enumerate(PARTS):
+        codes[split.get(part, [])] = code
+    return codes
 
 
 def _indices(values: Any, part: str, count: int) -> Integers:

@@ -8,16 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-
-import numpy as np
 
 from pointset.datasets.loading import benchmark_named
 from pointset.datasets.sources import find
 from pointset.errors import MissingDataError, PointsetError, TrainingStopped
-from pointset.machine import resident_bytes, training_bytes
-from pointset.paper.cost import Stopwatch, measure_cost, training_loader
+from pointset.paper.cost import measure_cost
 from pointset.paper.tables.collect import NO_DATA, TableFolder, collect_table, environment_here
 from pointset.paper.tables.formats import write_table
 from pointset.paper.tables.plan import PlannedRun, TablePlan
@@ -25,15 +21,12 @@ from pointset.paper.tables.result import TableResult
 from pointset.registry import preset_named
 from pointset.runs.recipe import Recipe
 from pointset.text import duration
-from pointset.training.batches import training_batches
-from pointset.training.data import TrainingData, build_model, check_memory, load_data
-from pointset.training.devices import thread_count, threads_for
+from pointset.training.data import TrainingData, load_data
+from pointset.training.devices import threads_for
 from pointset.training.run import train
+from pointset.training.timing import RunForecast, forecast_run
 
 _LONGEST_REASON = 200  # letters
-_LEAST_STEPS, _MOST_STEPS = 2, 20
-_SECONDS = 2.0  # of steps that are timed
-_EVALUATED = 1 / 3  # time of a graph without its gradient, as a share of that with it
 
 
 @dataclass(frozen=True)
@@ -207,18 +200,16 @@ class Forecaster:
 
     def __init__(self, data_dir: str | Path | None = None):
         self.data_dir = data_dir
-        self._measured: dict[str, tuple[float, float, int]] = {}
+        self._measured: dict[str, RunForecast] = {}
         self._data: tuple[str, TrainingData] | None = None  # only the last: they are large
 
     def __call__(self, recipe: Recipe) -> Forecast:
         """Time some steps, where no like recipe was timed; it raises what the run itself would raise at its start."""
         key = _same_cost(recipe)
         if key not in self._measured:
-            threads = threads_for(recipe, 1)
-            with thread_count(threads):
-                self._measured[key] = _time_and_memory(recipe, self._loaded(recipe), threads)
-        epoch, test, memory = self._measured[key]
-        return Forecast(epoch * recipe.trainer.epochs + test, memory)
+            self._measured[key] = forecast_run(recipe, self._loaded(recipe), threads_for(recipe, 1))
+        forecast = self._measured[key]
+        return Forecast(forecast.seconds(recipe.trainer.epochs), forecast.memory_bytes)
 
     def _loaded(self, recipe: Recipe) -> TrainingData:
         data = recipe.dataset.model_dump(mode="json") | {"fold": None}
@@ -240,31 +231,3 @@ def _same_cost(recipe: Recipe) -> str:
         dataset["targets"] = len(recipe.dataset.targets)
     trainer = recipe.trainer.model_dump(mode="json") | {"epochs": 0, "patience": None, "checkpoint_minutes": 0}
     return f"{dataset} {recipe.model.model_dump(mode='json')} {recipe.loss} {trainer}"
-
-
-def _time_and_memory(recipe: Recipe, data: TrainingData, threads: int) -> tuple[float, float, int]:
-    """Seconds of an epoch, seconds of the test at the end, and the memory at the largest batch."""
-    check_memory(recipe, data)
-    stopwatch = Stopwatch(recipe, build_model(recipe, data.card), data.card.task, threads)
-    largest = stopwatch.time(training_loader(recipe, data, [_largest_batch(recipe, data)]))  # also a step to warm up
-    graphs = data.part("train")
-    batches = training_batches(data.points.num_nodes[graphs], data.points.ranks[graphs], recipe)
-    seconds, timed = 0.0, 0
-    for step, batch in enumerate(islice(batches, _MOST_STEPS), 1):
-        seconds += stopwatch.time(training_loader(recipe, data, [batch])).seconds
-        timed += len(batch)
-        if step >= _LEAST_STEPS and seconds >= _SECONDS:
-            break
-    rate = seconds / timed
-    validated = len(data.part("val")) / recipe.trainer.validate_every
-    epoch = rate * (len(graphs) + _EVALUATED * validated)
-    return epoch, rate * _EVALUATED * len(data.part("test")), resident_bytes() + largest.peak_bytes
-
-
-def _largest_batch(recipe: Recipe, data: TrainingData) -> list[int]:
-    """The largest graphs together, as chance may have it; with a budget of memory, the largest that fits alone."""
-    graphs, model = data.part("train"), recipe.model
-    sizes = training_bytes(data.points.num_nodes[graphs], data.points.ranks[graphs], dim=model.dim, layers=model.layers)
-    count = 1 if recipe.trainer.memory_budget is not None else recipe.trainer.batch_size
-    largest: list[int] = np.argsort(-sizes, kind="stable")[:count].tolist()
-    return largest

@@ -1,0 +1,278 @@
+"""Tables of every format, opened by their name (:func:`open_table`): text, SDF, Excel and Parquet.
+
+All are a header and rows of text (:class:`~pointset.datasets.own.csv_rows.Table`), so that whatever reads a CSV reads
+them, too. Numbers become the text that Python reads back to the same number.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import itertools
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pointset.datasets.cache import FileContent
+from pointset.datasets.molecules.parsing import require_rdkit, silent_rdkit
+from pointset.datasets.own.csv_rows import LONGEST_CELL, CsvFile, Row, Table, opened
+from pointset.errors import FileFormatError, MissingExtraError, SpecError, did_you_mean
+
+_RECORD_ENDS = "$$$$"
+_MOST_LINES = 20_000  # of one record: 4,000 atoms and bonds, and long properties
+_PROPERTY = re.compile(r">.*?<(.+?)>(?:\s|$)")
+_TITLE = "name"  # the column of the first lines of records
+_EXTRA = "pip install 'pointset[tables]'"
+
+STRUCTURES = (".sdf", ".sd", ".mol")  # each may be followed by .gz
+SPREADSHEETS = (".xlsx", ".xlsm")
+PARQUET = (".parquet", ".pq")
+
+
+def open_table(path: str | Path | FileContent, *, header: bool = True, sheet: str | int | None = None) -> Table:
+    """The table in a file.
+
+    Args:
+        path: the file, or its content where it is to be opened once only.
+        header: whether the first line, or row of a sheet, names the columns.
+        sheet: of a workbook, by name or by number counted from 0; by default the first.
+
+    Raises:
+        MissingDataError: there is no such file.
+        FileFormatError: it is damaged, or not what its name says.
+        MissingExtraError: the package that reads it is not installed.
+    """
+    source = path if isinstance(path, FileContent) else Path(path)
+    file = source.path if isinstance(source, FileContent) else source
+    suffix = Path(file.name.lower().removesuffix(".gz")).suffix
+    if sheet is not None and suffix not in SPREADSHEETS:
+        raise SpecError(f"got sheet={sheet!r} (--sheet), but {file.name} is not a workbook; leave it out")
+    if suffix in SPREADSHEETS:
+        return ExcelFile(source, header=header, sheet=sheet)
+    if suffix not in (*STRUCTURES, *PARQUET):
+        return CsvFile(source, header=header)
+    if not header:
+        raise SpecError(f"{file.name} has names of columns; expected header=True (leave out --no-header)")
+    return SdfFile(source) if suffix in STRUCTURES else ParquetFile(source)
+
+
+class SdfFile(Table):
+    """Structures with properties: column 0 is the structure as SMILES, the others are the properties, and the titles.
+
+    RDKit reads the structures and removes plain hydrogens; coordinates are used for stereochemistry only. A row's
+    ``line`` is the number of its record, counted from 1. Text is UTF-8, or where it is not, Latin-1.
+    """
+
+    has_structures = True
+    unit = "record"
+
+    def __init__(self, source: Path | FileContent):
+        require_rdkit()
+        super().__init__(source)
+        names: dict[str, None] = {}
+        self._titles, self._records = False, 0
+        for record in _records(source):
+            self._records += 1
+            self._titles |= bool(record[0].strip())
+            names |= dict.fromkeys(name for name, _ in _properties(record))
+        if not self._records:
+            raise FileFormatError(f"{self.path} holds no records; expected structures, each ended by a line $$$$")
+        structure = "smiles" if "smiles" not in (name.lower() for name in names) else "structure"
+        title = [] if not self._titles or _TITLE in names else [_TITLE]
+        self._names = tuple(names)
+        self.header = (structure, *title, *names)
+        self.width = len(self.header)
+
+    def rows(self) -> Iterator[Row]:
+        """All records."""
+        title = self.header[1:2] == (_TITLE,) and _TITLE not in self._names
+        for number, record in enumerate(_records(self._source), start=1):
+            values = dict(_properties(record))
+            smiles, problem = _structure(record)
+            cells = [smiles, *([record[0].strip()] if title else []), *(values.get(name, "") for name in self._names)]
+            if len(record) > _MOST_LINES:
+                problem = f"the record has more than {_MOST_LINES:,} lines"
+            elif max(map(len, cells)) > LONGEST_CELL:
+                problem = f"a property has more than {LONGEST_CELL:,} characters"
+            yield Row(number, cells, problem)
+
+    def count(self) -> int:
+        """The number of records."""
+        return self._records
+
+
+def _records(source: Path | FileContent) -> Iterator[list[str]]:
+    """The lines of each record without ``$$$$``; of one that is too long only the first."""
+    lines: list[str] = []
+    with opened(source) as binary:
+        for raw in binary:
+            line = _decoded(raw).rstrip("\r\n")
+            if line.startswith(_RECORD_ENDS):
+                yield lines or [""]
+                lines = []
+            elif len(lines) <= _MOST_LINES:
+                lines.append(line)
+    if any(map(str.strip, lines)):
+        yield lines
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # the format does not say which; every byte is a letter there
+
+
+def _properties(record: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and values behind the structure: ``>  <logS>``, the lines of the value, an empty line."""
+    lines = iter(record)
+    for line in lines:
+        if line.startswith(">") and (named := _PROPERTY.match(line)):
+            yield named[1].strip(), "\n".join(itertools.takewhile(str.strip, lines)).strip()
+
+
+def _structure(record: Sequence[str]) -> tuple[str, str | None]:
+    """The SMILES of a record, or what is wrong with it.
+
+    A structure with impossible chemistry is written as it is, so that reading its SMILES gives the reason.
+    """
+    from rdkit import Chem
+
+    ends = next((at for at, line in enumerate(record) if line.startswith(("M  END", ">"))), len(record) - 1)
+    block = "\n".join(record[: ends + 1]) + "\n"
+    with silent_rdkit():
+        try:
+            mol = Chem.MolFromMolBlock(block)
+            if mol is None:
+                mol = Chem.MolFromMolBlock(block, sanitize=False)
+            smiles = "" if mol is None else Chem.MolToSmiles(mol)
+        except (RuntimeError, ValueError):  # RDKit's own exceptions
+            mol, smiles = None, ""
+    if mol is None:
+        return "", "the structure cannot be read; expected a mol block (V2000 or V3000) as RDKit reads it"
+    return smiles, None if smiles else "the structure has no atoms"
+
+
+class ExcelFile(Table):
+    """A sheet of a workbook. A row's ``line`` is its number in the sheet, and empty rows are skipped."""
+
+    unit = "row"
+
+    def __init__(self, source: Path | FileContent, *, header: bool, sheet: str | int | None):
+        super().__init__(source)
+        self._sheet, self.has_header = sheet, header
+        first = next(self._all_rows(), None)
+        if first is None:
+            raise FileFormatError(f"the sheet of {self.path} is empty; expected a header and a row for each graph")
+        _, cells = first
+        self.width = len(cells)
+        self.header = tuple(cell.strip() for cell in cells) if header else ()
+
+    def rows(self) -> Iterator[Row]:
+        """All rows that are not empty."""
+        for number, cells in itertools.islice(self._all_rows(), int(self.has_header), None):
+            missing = [""] * (self.width - len(cells))
+            problem = None
+            if len(cells) > self.width:
+                problem = f"the row has {len(cells)} cells; expected {self.width}, as in the first row"
+            yield Row(number, [*cells, *missing], problem)
+
+    def _all_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Number and cells, without empty ones at the end."""
+        try:
+            import openpyxl
+        except ImportError:
+            raise MissingExtraError(
+                f"reading {self.path.name} needs openpyxl, which is not installed: {_EXTRA}; or save the sheet as CSV"
+            ) from None
+        with opened(self._source) as binary:
+            try:
+                workbook = openpyxl.load_workbook(io.BytesIO(binary.read()), read_only=True, data_only=True)
+            except (zipfile.BadZipFile, KeyError, ValueError, OSError, openpyxl.utils.exceptions.InvalidFileException):
+                raise FileFormatError(
+                    f"{self.path} is not a workbook that can be read; save it again as .xlsx, or the sheet as CSV"
+                ) from None
+        try:
+            for number, row in enumerate(self._chosen(workbook).iter_rows(values_only=True), start=1):
+                cells = [_as_text(value) for value in row]
+                while cells and not cells[-1].strip():
+                    cells.pop()
+                if cells:
+                    yield number, cells
+        finally:
+            workbook.close()
+
+    def _chosen(self, workbook: Any) -> Any:
+        names = list(workbook.sheetnames)
+        wanted = self._sheet
+        if wanted is None:
+            if len(names) > 1:
+                self.notes = (f"the first of {len(names)} sheets, {names[0]!r}, is read; choose with sheet= (--sheet)",)
+            return workbook[names[0]]
+        if isinstance(wanted, int) and not isinstance(wanted, bool) and 0 <= wanted < len(names):
+            return workbook[names[wanted]]
+        if wanted not in names:
+            raise SpecError(
+                f"{self.path} has no sheet {wanted!r}; expected one of {', '.join(map(repr, names))}, or a number "
+                f"counted from 0{did_you_mean(str(wanted), names)}"
+            )
+        return workbook[wanted]
+
+
+class ParquetFile(Table):
+    """A Parquet file, read a part at a time. A row's ``line`` is its number, counted from 1."""
+
+    unit = "row"
+
+    def __init__(self, source: Path | FileContent):
+        super().__init__(source)
+        with self._opened() as file:
+            self.header = tuple(file.schema_arrow.names)
+            self._rows = int(file.metadata.num_rows)
+        self.width = len(self.header)
+        if not self.width:
+            raise FileFormatError(f"{self.path} has no columns; expected a table")
+
+    def rows(self) -> Iterator[Row]:
+        """All rows."""
+        number = itertools.count(1)
+        with self._opened() as file:
+            for batch in file.iter_batches(batch_size=8192):
+                columns = [[_as_text(value) for value in column.to_pylist()] for column in batch.columns]
+                for cells in zip(*columns, strict=True):
+                    yield Row(next(number), list(cells))
+
+    def count(self) -> int:
+        """The number of rows."""
+        return self._rows
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise MissingExtraError(
+                f"reading {self.path.name} needs pyarrow, which is not installed: {_EXTRA}; or write the table as CSV"
+            ) from None
+        with opened(self._source) as binary:
+            try:
+                yield pyarrow.parquet.ParquetFile(binary)
+            except (pyarrow.ArrowException, OSError) as error:
+                raise FileFormatError(f"{self.path} is not a whole Parquet file ({str(error)[:120]})") from None
+
+
+def _as_text(value: object) -> str:
+    """A value of a cell as people write it: 3 for 3.0, and for a float all digits that it needs."""
+    if value is None or value != value:  # NaN
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    return str(value)
