@@ -8,13 +8,16 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import optuna
 import pytest
 import torch
 from optuna.trial import TrialState, create_trial
@@ -26,6 +29,7 @@ from pointset.runs.recipe_files import read_recipe
 from pointset.runs.result import EpochRow
 from pointset.training.run import train
 from pointset.tuning import TuningResult, tune
+from pointset.tuning.forecast import StudyForecast
 from pointset.tuning.ranges import search_space
 from pointset.tuning.session import EpochReports
 from pointset.tuning.study import (
@@ -35,6 +39,7 @@ from pointset.tuning.study import (
     first_attempt,
     open_storage,
     open_study,
+    quiet_optuna,
     requeue,
     requeue_dead_trials,
     retried_numbers,
@@ -171,8 +176,32 @@ def test_after_ctrl_c_the_trial_is_taken_up(
     assert result.best[0].value == tuned.trials[0].value  # of a trial with these values that was not interrupted
 
 
-def work(recipe: Recipe, folder: Path, trials: int) -> None:
+def test_a_trial_whose_process_was_killed_before_it_wrote_its_name(
+    tuned: TuningResult, recipe: Recipe, tmp_path: Path
+) -> None:
+    folder = tmp_path / "study"
+    shutil.copytree(tuned.folder, folder)
+    with quiet_optuna():
+        storage = open_storage(None, folder)
+        study = optuna.load_study(storage=storage, study_name=tuned.study)
+        with pytest.warns(UserWarning, match="Heartbeat"):
+            number = study.ask().number  # at work, without a worker and without a heartbeat
+        storage.remove_session()
+        storage.engine.dispose()
+    result = tune(recipe, folder, trials=TRIALS + 1, ranges=RANGES, device="cpu")
+    assert result.trials[number].state == "retried"
+    assert len([one for one in result.trials if one.state in ("complete", "pruned")]) == TRIALS + 1
+
+
+def work(recipe: Recipe, folder: Path, trials: int, seconds_of_an_epoch: float) -> None:
     torch.set_num_threads(1)
+    told = EpochReports.epoch
+
+    def slowly(self: EpochReports, row: EpochRow) -> None:
+        told(self, row)
+        time.sleep(seconds_of_an_epoch)
+
+    EpochReports.epoch = slowly  # type: ignore[method-assign]
     tune(recipe, folder, trials=trials, ranges=RANGES, device="cpu")
 
 
@@ -180,13 +209,13 @@ def test_two_processes_share_a_study_and_one_is_killed(recipe: Recipe, tmp_path:
     folder, wanted = tmp_path / "study", 3
     longer = changed(recipe, trainer__epochs=6)
     start = multiprocessing.get_context("fork").Process  # imports take longer than the study
-    first, second = (start(target=work, args=(longer, folder, wanted)) for _ in range(2))
+    first, second = (start(target=work, args=(longer, folder, wanted, pause)) for pause in (1.0, 0.0))
     first.start()
     second.start()
     waited = time.monotonic()
     while not (running_of(folder, first.pid) and any(folder.glob(f"workers/{second.pid}-*"))):
         assert first.is_alive() and time.monotonic() - waited < 60
-        time.sleep(0.2)
+        time.sleep(0.05)
     first.kill()
     first.join()
     killed = running_of(folder, first.pid)  # nothing of it changes any more
@@ -226,13 +255,28 @@ def test_a_trial_of_another_machine_without_heartbeat_is_taken_up(recipe: Recipe
                 trial = study.ask()
             trial.set_user_attr(WORKER, "elsewhere.lock")
             storage.record_heartbeat(trial._trial_id)
-            requeue_dead_trials(study, worker)
+            requeue_dead_trials(study, worker, has_other_folders=True)
             assert study.trials[-1].state == TrialState.RUNNING and study.trials[-1].user_attrs.get(KILLS, 0) == kills
             with sqlite3.connect(tmp_path / "study.db") as database:
                 database.execute("UPDATE trial_heartbeats SET heartbeat = datetime('now', '-1 day')")
-            requeue_dead_trials(study, worker)
+            requeue_dead_trials(study, worker, has_other_folders=True)
             assert study.trials[kills].state == TrialState.FAIL
     assert len(study.trials) == 3  # killed three times, it is not tried a fourth time
+    storage.engine.dispose()
+
+
+def test_a_trial_without_a_name_on_another_machine_is_given_time(recipe: Recipe, tmp_path: Path) -> None:
+    storage = open_storage(None, tmp_path)
+    study = open_study(storage, "small", search_space(recipe, RANGES), metric="mae", seed=0, pruning=True)
+    with WorkerLock(tmp_path) as worker:
+        with pytest.warns(UserWarning, match="Heartbeat"):
+            study.ask()
+        requeue_dead_trials(study, worker, has_other_folders=True)
+        assert [one.state for one in study.trials] == [TrialState.RUNNING]
+        with sqlite3.connect(tmp_path / "study.db") as database:
+            database.execute("UPDATE trials SET datetime_start = datetime('now', '-1 day')")
+        requeue_dead_trials(study, worker, has_other_folders=True)
+        assert [one.state for one in study.trials] == [TrialState.FAIL, TrialState.WAITING]
     storage.engine.dispose()
 
 
@@ -302,9 +346,11 @@ def test_from_the_shell(recipe: Recipe, tmp_path: Path) -> None:
     words += ["--range", "model.layers=1:2", "--fix", "model.noise", "--device", "cpu"]
     code, said = invoke(*words, "--dry-run")
     assert code == 0 and "2 trials of 2 epochs" in said and "model.dim 4 8 steps of 4" in said and not folder.exists()
+    assert "on this machine; what ends early by pruning or patience is not counted" in said
     assert "optimizer.lr" not in said and "model.noise" not in said and "to fit 2 epochs" in said
     code, said = invoke(*words, "--json", tmp_path / "found.json")
     assert code == 0, said
+    assert said.index("2 trials of 2 epochs, about") < said.index("trial 0: MAE")
     assert "trial 0: MAE" in said and "best so far" in said and "2 complete" in said
     assert "needs at least 4 complete trials" in said and f"pointset train {folder / 'best.yaml'}" in said
     content = json.loads((tmp_path / "found.json").read_text())
@@ -322,7 +368,7 @@ def test_from_the_shell(recipe: Recipe, tmp_path: Path) -> None:
         (["FILE", "--range", "model.dim=9"], "KEY=LOW:HIGH"),
         (["FILE", "--fix", "model.dmi"], "did you mean 'model.dim'"),
         (["FILE", "model.dim=4", "--range", "model.dim=4:8"], "both fixed and given a range"),
-        (["FILE", "--timeout", "-1", "--run-dir", "study"], "expected minutes, above 0"),
+        (["FILE", "--minutes", "-1", "--run-dir", "study"], "expected a number above 0"),
     ],
 )
 def test_mistakes_get_one_clear_message(
@@ -332,3 +378,61 @@ def test_mistakes_get_one_clear_message(
     Path("small.yaml").write_text(recipe.as_yaml())
     code, said = invoke(*("small.yaml" if word == "FILE" else word for word in words))
     assert code != 0 and message in said and "Traceback" not in said and not Path("study").exists()
+
+
+class Hours:
+    """A clock on which a trial takes an hour, and a forecast says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, epochs: int):
+        self.now, self.epochs = 0.0, epochs
+        monkeypatch.setattr("pointset.tuning.forecast.time.monotonic", lambda: self.now)
+        forecast = StudyForecast(own_seconds=3600.0, trial_seconds=3600.0, epochs=epochs)
+        monkeypatch.setattr("pointset.tuning.session.forecast_study", lambda space, data: forecast)
+        monkeypatch.setattr("pointset.tuning.session._seconds_of_trials", lambda study: [])
+        told = EpochReports.epoch
+
+        def epoch(reports: EpochReports, row: EpochRow) -> None:
+            self.now += 3600.0 / epochs
+            told(reports, row)
+
+        monkeypatch.setattr(EpochReports, "epoch", epoch)
+
+
+def test_no_trial_begins_that_cannot_end_within_the_budget(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Hours(monkeypatch, recipe.trainer.epochs)
+    told: list[str] = []
+    result = tune(
+        recipe, tmp_path / "study", trials=5, ranges=RANGES, device="cpu", minutes=150,
+        on_forecast=lambda forecast, left: told.append(forecast.text(left)),
+    )  # fmt: skip
+    assert [one.state for one in result.trials] == ["complete", "complete"] and (tmp_path / "study/best.yaml").exists()
+    assert told and told[0].startswith(f"5 trials of {recipe.trainer.epochs} epochs, about 1 h each: about 5 h")
+    more = tune(recipe, tmp_path / "study", trials=3, ranges=RANGES, device="cpu", minutes=61)
+    assert [one.state for one in more.trials] == ["complete"] * 3
+
+
+def test_a_trial_that_takes_longer_than_forecast_is_stopped_and_pruned(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Hours(monkeypatch, recipe.trainer.epochs)
+    really = EpochReports.batch
+
+    def batch(reports: EpochReports, *arguments: Any) -> None:
+        if reports._trial.number == 1:
+            clock.now += 7200.0
+        really(reports, *arguments)
+
+    monkeypatch.setattr(EpochReports, "batch", batch)
+    result = tune(recipe, tmp_path / "study", trials=5, ranges=RANGES, device="cpu", minutes=150)
+    assert [one.state for one in result.trials] == ["complete", "pruned"]
+    assert result.trials[1].epochs is None and not list(tmp_path.glob("study/trials/*/checkpoints"))
+
+
+def test_a_budget_too_small_for_any_trial_is_refused(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Hours(monkeypatch, recipe.trainer.epochs)
+    with pytest.raises(SpecError, match=r"a trial takes about 1 h; expected time for one at least. Give more"):
+        tune(recipe, tmp_path / "study", trials=5, ranges=RANGES, device="cpu", minutes=30)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.runs.folder import RunFolder
@@ -20,7 +21,11 @@ from pointset.specs import check_whole_numbers
 from pointset.tuning.ranges import Range, search_space
 from pointset.tuning.result import BEST, CONTENT, DATABASE, TABLE, TRIALS, WORKERS, TrialRecord, TuningResult
 
+if TYPE_CHECKING:
+    from pointset.tuning.forecast import StudyForecast
+
 OnTrial = Callable[[TrialRecord, TuningResult], None]
+OnForecast = Callable[["StudyForecast", int], None]  # and how many trials are left
 
 
 def tune(
@@ -32,13 +37,14 @@ def tune(
     fixed: Collection[str] = (),
     storage: str | None = None,
     study: str | None = None,
-    timeout: float | None = None,
+    minutes: float | None = None,
     seed: int = 0,
     pruning: bool = True,
     data_dir: str | Path | None = None,
     device: str = "auto",
     watch: str = "quiet",
     on_trial: OnTrial | None = None,
+    on_forecast: OnForecast | None = None,
 ) -> TuningResult:
     """Search the paper's seven hyperparameters for the best validation score. The test part is not touched.
 
@@ -54,13 +60,16 @@ def tune(
         fixed: keys that keep the recipe's own value.
         storage: URL of a database that several machines share; by default a file in the folder.
         study: its name in the database; by default the recipe's.
-        timeout: minutes after which no further trial begins.
+        minutes: a budget of time: no trial begins that would not end within it, as far as can be known, and one that
+            has not ended by then is pruned.
         seed: of the proposals. The seed of the weights is the recipe's, the same for all trials.
         pruning: whether bad trials end early.
         data_dir: where the data is.
         device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
         watch: how the training of a trial is shown: ``"bar"``, ``"plain"`` or ``"quiet"``.
         on_trial: called after each trial of this process, with all that is known then.
+        on_forecast: called before the first trial with what the trials will take; without it, and without ``minutes``,
+            nothing is timed.
 
     Raises:
         PointsetError: optuna is missing, a range is impossible, the folder or the database holds something else, the
@@ -70,16 +79,17 @@ def tune(
     check_tune_extra()
     check_whole_numbers(trials=trials)
     check_whole_numbers(0, seed=seed)
-    if timeout is not None and not timeout > 0:
-        raise SpecError(f"got timeout={timeout!r}; expected minutes, above 0")
+    if minutes is not None and not minutes > 0:
+        raise SpecError(f"got minutes={minutes!r}; expected a number above 0")
     space = search_space(recipe if isinstance(recipe, Recipe) else read_recipe(recipe), ranges, fixed)
     folder = Path(run_dir)
     _check_folder(folder, storage)
-    from pointset.tuning.session import open_session  # loads torch and optuna
+    from pointset.tuning.forecast import Budget  # loads torch
+    from pointset.tuning.session import open_session  # and optuna
 
-    name = study or space.recipe.name
-    with open_session(space, folder, storage, name, seed, pruning, data_dir, device, watch) as session:
-        result = session.run(trials, timeout, on_trial)
+    name, budget = study or space.recipe.name, Budget(minutes)
+    with open_session(space, folder, storage, name, seed, pruning, data_dir, device, watch, budget) as session:
+        result = session.run(trials, on_trial, on_forecast)
     _check_any(result)
     return result
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-import time
+import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,13 +23,14 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from pointset.errors import PointsetError, SpecError, TrainingStopped
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import changed
 from pointset.runs.result import EpochRow, write_metrics
+from pointset.text import duration
 from pointset.training.data import TrainingData, load_data
 from pointset.training.devices import check_device
 from pointset.training.progress import Quiet
 from pointset.training.run import train
 from pointset.training.scoring import check_metric
+from pointset.tuning.forecast import Budget, StudyForecast, forecast_study, trial_recipe
 from pointset.tuning.ranges import Space
 from pointset.tuning.result import TRIALS, TrialRecord, TuningResult
 from pointset.tuning.study import (
@@ -48,7 +49,7 @@ from pointset.tuning.study import (
 )
 
 if TYPE_CHECKING:
-    from pointset.tuning.search import OnTrial
+    from pointset.tuning.search import OnForecast, OnTrial
 
 # User attributes of a trial, besides those of the study.
 _ERROR, _PARAMETERS, _BEST_EPOCH, _SECONDS = "error", "parameters", "best_epoch", "seconds"
@@ -68,6 +69,7 @@ def open_session(
     data_dir: str | Path | None,
     device: str,
     watch: str,
+    budget: Budget,
 ) -> Iterator[Session]:
     """Read the data, once for all trials, and create the study or find it."""
     with quiet_optuna(), WorkerLock(folder) as worker:
@@ -83,8 +85,8 @@ def open_session(
         try:
             with database_errors(shown):
                 study = open_study(database, name, space, metric=metric, seed=seed, pruning=pruning)
-            objective = Objective(space, folder, _without_test(data), metric, worker.name, device, watch)
-            yield Session(study, objective, worker, shown)
+            objective = Objective(space, folder, without_test(data), metric, worker, device, watch, budget)
+            yield Session(study, objective, shown, has_other_folders=storage is not None)
         finally:
             database.remove_session()
             database.engine.dispose()
@@ -96,26 +98,55 @@ class Session:
 
     study: Study
     objective: Objective
-    worker: WorkerLock
     storage: str  # the database, for people
+    has_other_folders: bool  # processes may share the study that do not share its folder
 
-    def run(self, wanted: int, timeout: float | None, on_trial: OnTrial | None) -> TuningResult:
-        """Trials until there are ``wanted`` in all, or ``timeout`` minutes have passed."""
-        deadline = math.inf if timeout is None else time.monotonic() + 60 * timeout
+    def run(self, wanted: int, on_trial: OnTrial | None, on_forecast: OnForecast | None) -> TuningResult:
+        """Trials until there are ``wanted`` in all, or the next one would not end within the budget."""
         with database_errors(self.storage):
+            self._requeue_dead_trials()
+            forecast = self._forecast(wanted, on_forecast)
             while True:
-                requeue_dead_trials(self.study, self.worker)
-                if _counted(self.study) >= wanted or time.monotonic() >= deadline:
+                if _counted(self.study) >= wanted or self.objective.budget.seconds_left < self._needed(forecast):
                     return self._written(importance_of(self.study))
                 self._run_next()
                 result = self._written(None)
                 if on_trial is not None and self.objective.number is not None:
                     on_trial(result.trials[self.objective.number], result)
+                self._requeue_dead_trials()
+
+    def _requeue_dead_trials(self) -> None:
+        requeue_dead_trials(self.study, self.objective.worker, has_other_folders=self.has_other_folders)
+
+    def _forecast(self, wanted: int, on_forecast: OnForecast | None) -> StudyForecast | None:
+        """How long a trial takes, where somebody wants to know; refuses a budget that is too small for any."""
+        left, budget = wanted - _counted(self.study), self.objective.budget
+        if left <= 0 or (on_forecast is None and not budget.is_limited):
+            return None
+        forecast = forecast_study(self.objective.space, self.objective.data)
+        if on_forecast is not None:
+            on_forecast(forecast, left)
+        shortest = min(forecast.own_seconds, forecast.trial_seconds)
+        if budget.seconds_left < shortest and not _seconds_of_trials(self.study):
+            raise SpecError(
+                f"{duration(max(budget.seconds_left, 0.0))} of the budget are left, and a trial takes about "
+                f"{duration(shortest)}; expected time for one at least. Give more --minutes, or fewer --epochs"
+            )
+        return forecast
+
+    def _needed(self, forecast: StudyForecast | None) -> float:
+        """Seconds of the next trial: as long as the median of those that are complete, at first as forecast."""
+        if forecast is None:
+            return 0.0
+        known = _seconds_of_trials(self.study)
+        return statistics.median(known) if known else min(forecast.own_seconds, forecast.trial_seconds)
 
     def _run_next(self) -> None:
         """The next trial. One that ends in the middle, by Ctrl-C or a full disk, is queued again."""
         self.objective.number = None
+        naming = self.objective.worker.naming
         try:
+            naming.acquire()  # until the trial has the name of this process
             self.study.optimize(self.objective, n_trials=1, catch=(TrialFailed,))
         except BaseException:
             number, trials = self.objective.number, self.study.get_trials(deepcopy=False)
@@ -125,6 +156,8 @@ class Session:
                 return  # it was taken for dead, and another process has it by now: this one has trained it in vain
             requeue(self.study, trials[number], was_killed=False)
             raise
+        finally:
+            naming.release()
 
     def _written(self, importance: dict[str, float] | None) -> TuningResult:
         """The files as the study stands, again if another process has found a better trial meanwhile."""
@@ -155,6 +188,12 @@ def _counted(study: Study) -> int:
     trials = study.get_trials(deepcopy=False)
     retried = retried_numbers(trials)
     return sum(trial.state != TrialState.WAITING and trial.number not in retried for trial in trials)
+
+
+def _seconds_of_trials(study: Study) -> list[float]:
+    """Of those that are complete."""
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    return [float(one.user_attrs[_SECONDS]) for one in trials if _SECONDS in one.user_attrs]
 
 
 def _record(trial: FrozenTrial, *, maximize: bool, is_retried: bool) -> TrialRecord:
@@ -207,9 +246,15 @@ class TrialFailed(Exception):  # noqa: N818 - one trial's, not the study's
 class EpochReports(Quiet):
     """Reports every validation score to the study, and ends the run where the study has seen enough."""
 
-    def __init__(self, trial: Trial, metric: str, epochs: int, reported: set[int]):
+    def __init__(self, trial: Trial, metric: str, epochs: int, reported: set[int], budget: Budget):
         self._trial, self._metric, self._epochs, self._reported = trial, metric, epochs, reported
+        self._budget = budget
         self.rows: list[EpochRow] = []
+
+    def batch(self, epoch: int, batch: int, graphs: int, loss: float) -> None:
+        """Raises: TrialPruned where the budget is used up."""
+        if self._budget.seconds_left < 0:
+            raise TrialPruned
 
     def epoch(self, row: EpochRow) -> None:
         """Raises: TrialPruned."""
@@ -230,21 +275,22 @@ class Objective:
     folder: Path
     data: TrainingData  # without a test part
     metric: str
-    worker: str  # this process, as others know it
+    worker: WorkerLock  # this process, as others know it
     device: str
     watch: str
+    budget: Budget
     number: int | None = field(default=None, init=False)  # of the last trial that was begun
 
     def __call__(self, trial: Trial) -> float:
         """The best validation score; raises TrialPruned, TrialFailed or, at Ctrl-C, TrainingStopped."""
         self.number = trial.number
-        trial.set_user_attr(WORKER, self.worker)
-        recipe = self.space.recipe_for({key: self._drawn(trial, key) for key in self.space.ranges})
-        if recipe.trainer.threads is None:  # processes that share the cores of a machine would slow each other down
-            recipe = changed(recipe, {"trainer.threads": 1})
+        trial.set_user_attr(WORKER, self.worker.name)
+        self.worker.naming.release()
+        recipe = trial_recipe(self.space, {key: self._drawn(trial, key) for key in self.space.ranges})
         stored = trial.study.get_trials(deepcopy=False)[trial.number]
         run = RunFolder(self.folder / _folder_name(stored))
-        reports = EpochReports(trial, self.metric, recipe.trainer.epochs, set(stored.intermediate_values))
+        reported = set(stored.intermediate_values)
+        reports = EpochReports(trial, self.metric, recipe.trainer.epochs, reported, self.budget)
         result = self._trained(trial, recipe, run, reports)
         _drop_checkpoints(run)
         for key in (_PARAMETERS, _BEST_EPOCH, _SECONDS):
@@ -293,7 +339,7 @@ def _drop_checkpoints(run: RunFolder) -> None:
     shutil.rmtree(run.last_checkpoint.parent, ignore_errors=True)
 
 
-def _without_test(data: TrainingData) -> TrainingData:
+def without_test(data: TrainingData) -> TrainingData:
     """The same without its test part: what is not there cannot be looked at. The scale of the targets stays."""
     split = {name: graphs for name, graphs in data.dataset.split.items() if name != "test"}
     return dataclasses.replace(data, dataset=data.dataset.with_split(split))

@@ -6,6 +6,7 @@ Needs optuna.
 from __future__ import annotations
 
 import copy
+import datetime
 import os
 import tempfile
 import time
@@ -17,6 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 import optuna
+from filelock import FileLock
 from optuna.exceptions import (
     DuplicatedStudyError,
     ExperimentalWarning,
@@ -231,6 +233,8 @@ class WorkerLock(AbstractContextManager["WorkerLock"]):
         self._folder = folder / WORKERS
         self._file: IO[Any] | None = None
         self.name = ""
+        # Held by a process of this folder while its next trial is at work in the database but not yet named after it.
+        self.naming = FileLock(self._folder / "naming.lock")
 
     def __enter__(self) -> WorkerLock:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -260,10 +264,18 @@ class WorkerLock(AbstractContextManager["WorkerLock"]):
             return try_lock(file)
 
 
-def requeue_dead_trials(study: Study, worker: WorkerLock) -> None:
-    """Queue trials again whose process has ended: here by its lock, on other machines by its heartbeat."""
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        if worker.has_ended(str(trial.user_attrs.get(WORKER, ""))):
+def requeue_dead_trials(study: Study, worker: WorkerLock, *, has_other_folders: bool) -> None:
+    """Queue trials again whose process has ended: here by its lock, on other machines by its heartbeat.
+
+    A trial at work that has no process's name was left by one that was killed before it could write its name, and
+    before its first heartbeat. Processes with other folders do not share the lock, so theirs are given some time.
+    """
+    with worker.naming:
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    for trial in running:
+        name = trial.user_attrs.get(WORKER)
+        is_dead = worker.has_ended(str(name)) if name else not has_other_folders or _is_old(trial)
+        if is_dead:
             try:
                 study.tell(trial.number, state=TrialState.FAIL)
             except (ValueError, UpdateFinishedTrialError):  # another process was faster
@@ -271,6 +283,12 @@ def requeue_dead_trials(study: Study, worker: WorkerLock) -> None:
             requeue(study, trial)
     with experiments_allowed():
         fail_stale_trials(study)
+
+
+def _is_old(trial: FrozenTrial) -> bool:
+    """Whether it began longer ago than a process may go without a heartbeat."""
+    began = trial.datetime_start
+    return began is not None and (datetime.datetime.now() - began).total_seconds() > 3 * _HEARTBEAT_SECONDS
 
 
 def requeue(study: Study, trial: FrozenTrial, *, was_killed: bool = True) -> None:
