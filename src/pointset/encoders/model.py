@@ -32,6 +32,7 @@ from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
+from pointset.points.solve import check_rank
 from pointset.registry import load_part, preset_named
 from pointset.specs import Spec, check_whole_numbers, read_spec
 
@@ -56,6 +57,7 @@ class Settings(NamedTuple):
     noise: float
     descriptors: int = 0
     dropout: float = 0.0
+    rank: int | None = None
 
 
 class PointModel(nn.Module):
@@ -74,6 +76,7 @@ class PointModel(nn.Module):
         readout: module, s → (B, out) or (B·n, out).
         matrix: the matrix whose points it takes.
         pairs: module, group → p (h, B, n, n), the first state of pairs, for an encoder that has one.
+        rank: how many eigenpairs of a graph it takes, those of largest |λ|; None: all.
     """
 
     def __init__(
@@ -85,11 +88,12 @@ class PointModel(nn.Module):
         *,
         matrix: str,
         pairs: nn.Module | None = None,
+        rank: int | None = None,
     ):
         super().__init__()
         self.scalars, self.coordinates, self.encoder, self.readout = scalars, coordinates, encoder, readout
         self.pairs = pairs
-        self.matrix = matrix
+        self.matrix, self.rank = matrix, rank
         self.checkpointing = False  # True: activations are computed again in the backward pass instead of kept
         self.settings: Settings | None = None
 
@@ -108,6 +112,7 @@ class PointModel(nn.Module):
         noise: float = 0.0,
         descriptors: int = 0,
         dropout: float = 0.0,
+        rank: int | None = None,
     ) -> PointModel:
         """A variant of the paper, or a baseline, by name.
 
@@ -125,6 +130,9 @@ class PointModel(nn.Module):
             descriptors: how many numbers each graph brings as a whole (``data.descriptors`` of shape (1, c)), which are
                 joined to its pooled representation.
             dropout: share of the representation's channels that are zero in a training step.
+            rank: take at most so many eigenpairs of a graph, those of largest |λ| with whole eigenspaces, so that a
+                graph of n nodes costs n²·rank instead of n³; None: all, without which points are not the whole graph.
+                Points that you make yourself are taken as they are.
 
         Raises:
             SpecError: there is no such preset, or no model of it has this size.
@@ -137,7 +145,7 @@ class PointModel(nn.Module):
             torch.Size([2, 2])
         """
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
-        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, descriptors, dropout)
+        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, descriptors, dropout, rank)
         preset = preset_named(name)
         _check(settings)
         encoder = load_part(preset.encoder)
@@ -154,6 +162,7 @@ class PointModel(nn.Module):
             Readout(dim, out, level, pooling, descriptors, dropout),
             matrix=preset.matrix,
             pairs=None if preset.first_pairs is None else load_part(preset.first_pairs)(edge, channels),
+            rank=rank,
         )
         model.settings = settings
         return model
@@ -263,7 +272,7 @@ class PointModel(nn.Module):
 
     def read(self, batch: Any) -> PointBatch:
         """Whatever :meth:`forward` takes, as points of the model's matrix, type and device."""
-        points = _as_points(batch, self.matrix)
+        points = _as_points(batch, self.matrix, self.rank)
         if points.matrix != self.matrix:
             raise SpecError(
                 f"the points come from matrix={points.matrix!r}, but the model was made for {self.matrix!r}; convert "
@@ -290,18 +299,18 @@ def _pieces(state: PointState) -> list[PointState]:
     return [PointState(*each) for each in zip(s, v, paddings, pairs, strict=True)]
 
 
-def _as_points(batch: Any, matrix: str) -> PointBatch:
+def _as_points(batch: Any, matrix: str, rank: int | None) -> PointBatch:
     if isinstance(batch, PointBatch):
         return batch
     if isinstance(batch, PointSet):
         return collate([batch])
     if hasattr(batch, "to_data_list"):  # a PyG Batch; with the transform ToPoints it carries its points
         points = getattr(batch, "points", None)
-        return _as_points(points if isinstance(points, list) else batch.to_data_list(), matrix)
+        return _as_points(points if isinstance(points, list) else batch.to_data_list(), matrix, rank)
     if isinstance(batch, Sequence) and batch and all(isinstance(item, PointSet) for item in batch):
         return collate(batch)
     if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
-        return collate(to_points_many(batch, matrix=matrix, progress=False))
+        return collate(to_points_many(batch, matrix=matrix, rank=rank, progress=False))
     raise SpecError(
         f"got a {type(batch).__name__}; expected a PointBatch (pointset.collate), a PyG Batch, or a list of graphs or "
         "point sets"
@@ -311,6 +320,7 @@ def _as_points(batch: Any, matrix: str) -> PointBatch:
 def _check(settings: Settings) -> None:
     check_whole_numbers(out=settings.out, dim=settings.dim, layers=settings.layers)
     check_whole_numbers(0, descriptors=settings.descriptors)
+    check_rank(settings.rank)
     if settings.descriptors and settings.level == "node":
         raise SpecError("got descriptors for level='node'; expected level='graph', as they belong to whole graphs")
     for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):

@@ -153,7 +153,8 @@ class Engine:
     def points_of(self, graphs: list[Graph]) -> PointSets:
         """Points of prepared graphs."""
         workers = torch.get_num_threads()
-        return to_points_many(_flat(graphs), matrix=self.needs.matrix, workers=workers, progress=False)
+        needs = self.needs
+        return to_points_many(_flat(graphs), matrix=needs.matrix, rank=needs.rank, workers=workers, progress=False)
 
     def _run_graphs(self, output: ModelOutput, graphs: list[Graph]) -> tuple[Tensor, Integers]:
         return self._run_points(output, self.points_of(graphs))

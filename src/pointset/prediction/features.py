@@ -32,6 +32,7 @@ class Needs(NamedTuple):
     matrix: str
     descriptors: int = 0  # how many numbers of the graph as a whole
     fingerprint: bool = False  # whether fingerprints are compared; graphs without one get an empty one
+    rank: int | None = None  # how many eigenpairs; None: all
 
     @classmethod
     def of(cls, model: PointModel, weighted_edges: int | None, *, fingerprint: bool = False) -> Needs:
@@ -41,7 +42,7 @@ class Needs(NamedTuple):
         dtype = next(model.parameters()).dtype
         node, edge, descriptors = model.settings.node, model.settings.edge, model.settings.descriptors
         positions = uses_positions(model)
-        return cls(node, edge, positions, weighted_edges, dtype, model.matrix, descriptors, fingerprint)
+        return cls(node, edge, positions, weighted_edges, dtype, model.matrix, descriptors, fingerprint, model.rank)
 
     def of_nodes_and_edges(self) -> Needs:
         """What can be checked for many graphs as if they were one; molecules bring the rest as it is asked for."""

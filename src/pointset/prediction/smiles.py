@@ -191,7 +191,7 @@ class SmilesToPoints:
         x, edge_attr, pos, *_ = fitted.features
         features = FlatFeatures(num_nodes, num_edges, x, edge_attr, pos, **_of_whole_molecules(molecules))
         arrays = GraphArrays.from_flat(num_nodes, num_edges, edges, fitted.weights, features)
-        return to_points_many(arrays, matrix=self.needs.matrix, workers=1, progress=False)
+        return to_points_many(arrays, matrix=self.needs.matrix, rank=self.needs.rank, workers=1, progress=False)
 
 
 def _of_whole_molecules(molecules: Sequence[Molecule]) -> dict[str, Any]:

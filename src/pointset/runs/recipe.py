@@ -120,6 +120,7 @@ class ModelChoice(Keys):
     noise: NotNegative = 0.0
     descriptors: Text | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    rank: Count | None = None
 
 
 class Optimizer(Keys):

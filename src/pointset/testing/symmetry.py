@@ -284,7 +284,8 @@ def as_points(model: nn.Module, graphs: Sequence[Any]) -> list[PointSet]:
     """Points of the model's matrix, in float64."""
     if all(isinstance(graph, PointSet) for graph in graphs):
         return list(graphs)
-    return list(to_points_many(graphs, matrix=getattr(model, "matrix", DEFAULT_MATRIX), progress=False))
+    matrix, rank = getattr(model, "matrix", DEFAULT_MATRIX), getattr(model, "rank", None)
+    return list(to_points_many(graphs, matrix=matrix, rank=rank, progress=False))
 
 
 @contextmanager

@@ -389,7 +389,9 @@ def _settings_from(place: Place) -> dict[str, Any]:
     settings: dict[str, Any] = {"name": place.at("preset").expect(str)}
     settings |= {key: place.at(key).expect(str) for key in ("level", "pooling")}
     settings |= {key: place.at(key).whole(1) for key in ("out", "dim", "layers")}
-    settings["descriptors"] = place.at("descriptors").whole(0) if "descriptors" in place.expect(dict) else 0
+    given = place.expect(dict)  # older bundles lack some
+    settings["descriptors"] = place.at("descriptors").whole(0) if "descriptors" in given else 0
+    settings["rank"] = None if given.get("rank") is None else place.at("rank").whole(1)
     return settings | {key: spec_from(place.at(key)) for key in ("node", "edge")}
 
 

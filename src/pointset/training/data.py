@@ -122,7 +122,7 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
             "than 1e150. Give them in another unit, or their logarithm"
         )
     points = _with_loss_targets(dataset, scale, recipe.class_weights).points(
-        preset_named(recipe.model.preset).matrix, progress=progress
+        preset_named(recipe.model.preset).matrix, rank=recipe.model.rank, progress=progress
     )
     return TrainingData(dataset, scale, points)
 
@@ -144,6 +144,7 @@ def build_model(recipe: Recipe, card: Card) -> PointModel:
             pooling=choice.pooling,
             noise=choice.noise,
             dropout=choice.dropout,
+            rank=choice.rank,
             descriptors=card.descriptors if choice.descriptors is not None else 0,
         )
     model.checkpointing = recipe.trainer.checkpointing

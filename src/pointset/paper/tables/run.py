@@ -213,7 +213,7 @@ class Forecaster:
 
     def _loaded(self, recipe: Recipe) -> TrainingData:
         data = recipe.dataset.model_dump(mode="json") | {"fold": None}
-        key = f"{data} {preset_named(recipe.model.preset).matrix} {recipe.scale_targets}"
+        key = f"{data} {preset_named(recipe.model.preset).matrix} {recipe.model.rank} {recipe.scale_targets}"
         if self._data is None or self._data[0] != key:
             self._data = None  # before the next is read
             self._data = key, load_data(recipe, self.data_dir)
