@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-accuracy bench-training bench-large house docs clean
+.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large house docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -66,6 +66,10 @@ bench-accuracy: $(READY)  ## error per epoch and per minute of PST and GPS, thre
 bench-chemists: $(READY)  ## beside chemprop (CHEMPROP=its program), forest and boosting on nine sets (hours on one core; can be interrupted)
 	$(BIN)/python benchmarks/chemists.py --chemprop $(CHEMPROP)
 	$(BIN)/python benchmarks/chemists.py --summary --json results/chemists.json
+
+bench-defaults: $(READY)  ## the trials behind the defaults of 'pointset train molecules' (hours on one core; can be interrupted)
+	$(BIN)/python benchmarks/chemists_trials.py
+	$(BIN)/python benchmarks/chemists_trials.py --summary --json results/chemists_trials.json
 
 bench-training: $(READY)  ## what the training loop costs around the bare step, mass prediction (minutes)
 	$(BIN)/python benchmarks/training_loop.py

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from pointset.encoders.batch import PointBatch, collate
-from pointset.encoders.coordinates import FeatureEmbedding, NodeScalars, PairWeights
+from pointset.encoders.coordinates import FeatureEmbedding, NodeReferences, NodeScalars, PairWeights
 from pointset.encoders.layers import DescriptorInput
 from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
@@ -169,8 +169,8 @@ def _blending(model: PointModel, neutral: Neutral) -> PointModel:
             part.__class__ = _BlendingDescriptors
         if not isinstance(part, FeatureEmbedding) or part.spec is None:
             continue
-        averages = neutral.node if isinstance(part, NodeScalars) else neutral.edge
-        if averages is None or not isinstance(part, (NodeScalars, PairWeights)):
+        averages = neutral.node if isinstance(part, (NodeScalars, NodeReferences)) else neutral.edge
+        if averages is None or not isinstance(part, (NodeScalars, NodeReferences, PairWeights)):
             raise SpecError(f"got no average features for {type(part).__name__}; expected those of the training data")
         with torch.no_grad():
             average = _average_embedding(part, averages)
@@ -201,11 +201,13 @@ def _blending_class(plain: type) -> type:
 
 def _average_embedding(part: FeatureEmbedding, averages: Sequence[Sequence[float]]) -> Tensor:
     """(d,) the mean of the embeddings: of sums of tables, it needs only the shares of each column."""
-    parameter = next(part.parameters())
+    parameter = part.weight if isinstance(part, NodeReferences) else next(part.parameters())
     columns = [torch.tensor(list(column), dtype=parameter.dtype, device=parameter.device) for column in averages]
     given, expected = [len(column) for column in columns], _widths(part.spec)
     if given != expected:
         raise SpecError(f"got averages of {given} values for {part.spec}; expected {expected}")
+    if isinstance(part, NodeReferences):
+        return part.weight @ torch.cat(columns)
     if part.tables is not None:
         tables = cast(Sequence[nn.Embedding], part.tables.tables)
         return torch.stack([share @ table.weight for share, table in zip(columns, tables, strict=True)]).sum(0)

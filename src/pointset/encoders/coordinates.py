@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pointset.encoders.batch import PointGroup
+from pointset.encoders.batch import PointBatch, PointGroup
 from pointset.encoders.buckets import Padding
 from pointset.encoders.layers import MLP, ChannelLinear, ChannelNorm
 from pointset.encoders.products import weighted_sums
@@ -107,6 +107,36 @@ class NodeScalars(FeatureEmbedding):
     def record(self, program: Program) -> Symbol:
         """The same for the native kernels: computed here, row by row."""
         return program.input(Space.NODES, self.channels, lambda flat: by_row(self(flat.rows)), differentiable=True)
+
+
+class NodeReferences(FeatureEmbedding):
+    """Σ_i w(x_i), what the nodes of a graph contribute by themselves: (G, out), added to the model's outputs.
+
+    w adds up a number for each category of each column. The numbers are fitted to the training part, not learned by
+    gradients (:mod:`pointset.training.references`); a model of energies then learns what binds the atoms.
+    """
+
+    weight: Tensor  # (out, Σ sizes)
+    starts: Tensor  # (c,) of each column's categories among them
+
+    def __init__(self, spec: Categories, outputs: int):
+        super().__init__(None, outputs)
+        self.spec = spec
+        self.register_buffer("weight", torch.zeros(outputs, sum(spec.sizes)))
+        self.register_buffer("starts", torch.tensor([0, *spec.sizes[:-1]]).cumsum(0), persistent=False)
+
+    def embedded(self, features: Tensor | None, name: str) -> Tensor:
+        """(…, c) → (out, …)."""
+        columns = checked_features(features, self.spec, name)
+        return self.weight[:, columns + self.starts].sum(-1)
+
+    def forward(self, points: PointBatch) -> Tensor:
+        """(G, out) in input order."""
+        of_nodes = self.embedded(points.x, "node features x")  # (out, N)
+        counts = points.num_nodes[points.index]
+        graphs = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+        sums = of_nodes.new_zeros(len(counts), len(of_nodes)).index_add(0, graphs, of_nodes.mT)
+        return sums[points.graph_order]
 
 
 def by_row(channels_first: Tensor) -> Tensor:

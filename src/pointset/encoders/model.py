@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from pointset.encoders.batch import PointBatch, PointGroup, collate
 from pointset.encoders.buckets import Padding, takes_padding
-from pointset.encoders.coordinates import Coordinates, NodeScalars
+from pointset.encoders.coordinates import Coordinates, NodeReferences, NodeScalars
 from pointset.encoders.layers import (
     AttentionMap,
     BatchEncoder,
@@ -34,7 +34,7 @@ from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
 from pointset.points.solve import check_rank
 from pointset.registry import load_part, preset_named
-from pointset.specs import Spec, check_whole_numbers, read_spec
+from pointset.specs import Categories, Spec, check_whole_numbers, read_spec
 
 Function = TypeVar("Function", bound=Callable[..., torch.Tensor])
 
@@ -58,6 +58,7 @@ class Settings(NamedTuple):
     descriptors: int = 0
     dropout: float = 0.0
     rank: int | None = None
+    references: bool = False
 
 
 class PointModel(nn.Module):
@@ -77,6 +78,7 @@ class PointModel(nn.Module):
         matrix: the matrix whose points it takes.
         pairs: module, group → p (h, B, n, n), the first state of pairs, for an encoder that has one.
         rank: how many eigenpairs of a graph it takes, those of largest |λ|; None: all.
+        references: what nodes contribute by themselves, added to the outputs.
     """
 
     def __init__(
@@ -89,10 +91,11 @@ class PointModel(nn.Module):
         matrix: str,
         pairs: nn.Module | None = None,
         rank: int | None = None,
+        references: NodeReferences | None = None,
     ):
         super().__init__()
         self.scalars, self.coordinates, self.encoder, self.readout = scalars, coordinates, encoder, readout
-        self.pairs = pairs
+        self.pairs, self.references = pairs, references
         self.matrix, self.rank = matrix, rank
         self.checkpointing = False  # True: activations are computed again in the backward pass instead of kept
         self.settings: Settings | None = None
@@ -113,6 +116,7 @@ class PointModel(nn.Module):
         descriptors: int = 0,
         dropout: float = 0.0,
         rank: int | None = None,
+        references: bool = False,
     ) -> PointModel:
         """A variant of the paper, or a baseline, by name.
 
@@ -133,6 +137,8 @@ class PointModel(nn.Module):
             rank: take at most so many eigenpairs of a graph, those of largest |λ| with whole eigenspaces, so that a
                 graph of n nodes costs n²·rank instead of n³; None: all, without which points are not the whole graph.
                 Points that you make yourself are taken as they are.
+            references: whether ``model.references`` adds a number for each category of each node to the outputs; zeros,
+                until something is fitted to the training data.
 
         Raises:
             SpecError: there is no such preset, or no model of it has this size.
@@ -146,6 +152,7 @@ class PointModel(nn.Module):
         """
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
         settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, descriptors, dropout, rank)
+        settings = settings._replace(references=references)
         preset = preset_named(name)
         _check(settings)
         encoder = load_part(preset.encoder)
@@ -163,6 +170,7 @@ class PointModel(nn.Module):
             matrix=preset.matrix,
             pairs=None if preset.first_pairs is None else load_part(preset.first_pairs)(edge, channels),
             rank=rank,
+            references=NodeReferences(node, out) if references else None,
         )
         model.settings = settings
         return model
@@ -192,7 +200,9 @@ class PointModel(nn.Module):
             rows = native_rows(self, points, level, generator, recompute=self.checkpointing)
         order = points.node_order if level == "node" else points.graph_order
         # The readout is called on groups, unless it needs what belongs to the whole batch.
-        of_batch = isinstance(self.readout, Readout) and bool(self.readout.descriptors or self.readout.dropout)
+        of_batch = isinstance(self.readout, Readout) and bool(
+            self.readout.descriptors or self.readout.dropout or self.references
+        )
         if rows is None:
             rows = self._torch_rows(points, generator, level, head=head and not of_batch)
             if not of_batch:
@@ -200,7 +210,12 @@ class PointModel(nn.Module):
         rows = rows[order]
         if of_batch and level == self.readout.level:
             rows = self.readout.joined(rows, points.descriptors)
-        return self.readout.head(rows, generator) if head else rows
+        return self.head(rows, points, generator) if head else rows
+
+    def head(self, rows: Tensor, points: PointBatch, generator: torch.Generator | None = None) -> Tensor:
+        """The end of the model: what :meth:`embed` gives for these points → outputs, all in input order."""
+        outputs = self.readout.head(rows, generator)
+        return outputs if self.references is None else outputs + self.references(points)
 
     def _torch_rows(self, points: PointBatch, generator: torch.Generator | None, level: Level, *, head: bool) -> Tensor:
         """The same in the order of the batch, on torch."""
@@ -326,6 +341,11 @@ def _check(settings: Settings) -> None:
     for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):
         if getattr(settings, name) not in known:
             raise SpecError(f"got {name}={getattr(settings, name)!r}; expected {' or '.join(map(repr, known))}")
+    if settings.references and (settings.level == "node" or not isinstance(settings.node, Categories)):
+        raise SpecError(
+            f"got references=True for level={settings.level!r} and node={settings.node}; expected outputs for graphs, "
+            "and categories of nodes, such as elements"
+        )
     if isinstance(settings.dropout, bool) or not 0 <= settings.dropout < 1:
         raise SpecError(f"got dropout={settings.dropout!r}; expected a number from 0 to below 1")
     noise = settings.noise

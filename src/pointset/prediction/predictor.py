@@ -311,7 +311,7 @@ class Predictor:
                     outputs.append(model(batch).to("cpu", torch.float64))
                 else:  # in one pass
                     first.append(model.embed(batch))
-                    outputs.append(model.readout.linear(first[0]).to("cpu", torch.float64))
+                    outputs.append(model.head(first[0], batch).to("cpu", torch.float64))
         members = torch.stack(outputs)
         return members if self.bundle.scale is None else self.bundle.scale.restore(members)
 

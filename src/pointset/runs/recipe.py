@@ -110,6 +110,9 @@ def _check_dataset_name(name: str) -> None:
         raise ValueError(f"got dataset.name={name!r}, which does not exist{hint}\nOwn data is given as dataset.file=…")
 
 
+AtomReferences = Literal["never", "auto", "always"]
+
+
 class ModelChoice(Keys):
     """Arguments of :meth:`pointset.PointModel.from_preset`; the dataset's card gives the others."""
 
@@ -121,6 +124,7 @@ class ModelChoice(Keys):
     descriptors: Text | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     rank: Count | None = None
+    atom_references: AtomReferences = "never"
 
 
 class Optimizer(Keys):

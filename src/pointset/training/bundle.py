@@ -391,6 +391,7 @@ def _settings_from(place: Place) -> dict[str, Any]:
     settings |= {key: place.at(key).whole(1) for key in ("out", "dim", "layers")}
     given = place.expect(dict)  # older bundles lack some
     settings["descriptors"] = place.at("descriptors").whole(0) if "descriptors" in given else 0
+    settings["references"] = place.at("references").expect(bool) if "references" in given else False
     settings["rank"] = None if given.get("rank") is None else place.at("rank").whole(1)
     return settings | {key: spec_from(place.at(key)) for key in ("node", "edge")}
 

@@ -36,6 +36,7 @@ from pointset.runs.recipe_files import changed
 from pointset.training.batches import Purpose, stream_seed
 from pointset.training.devices import DTYPES
 from pointset.training.losses import LossTargets, balanced_weights
+from pointset.training.references import References, fit_references
 
 _SUBSET_SEED = 0
 _FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their results can be averaged
@@ -48,6 +49,7 @@ class TrainingData:
     dataset: Dataset
     scale: TargetScale | None  # None: targets are as they are
     points: PointSets
+    references: References | None = None  # what atoms contribute to the targets by themselves
 
     @property
     def card(self) -> Card:
@@ -121,14 +123,21 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
             f"{card.name} has targets so large that their standard deviation is not a number; expected less "
             "than 1e150. Give them in another unit, or their logarithm"
         )
+    references = fit_references(dataset, scale, recipe.model.atom_references)
+    if references is not None:
+        scale = references.scale
+        note = references.describe([target.name for target in card.targets])
+        dataset = dataclasses.replace(
+            dataset, card=dataclasses.replace(dataset.card, notes=(*dataset.card.notes, note))
+        )
     points = _with_loss_targets(dataset, scale, recipe.class_weights).points(
         preset_named(recipe.model.preset).matrix, rank=recipe.model.rank, progress=progress
     )
-    return TrainingData(dataset, scale, points)
+    return TrainingData(dataset, scale, points, references)
 
 
-def build_model(recipe: Recipe, card: Card) -> PointModel:
-    """The recipe's model for such data, with weights that depend on the seed only."""
+def build_model(recipe: Recipe, card: Card, *, references: bool = False) -> PointModel:
+    """The recipe's model for such data, with weights that depend on the seed only; ``references`` of atoms are zero."""
     choice = recipe.model
     weighted = recipe.dataset.weighted_edges is not None  # then the features of edges are in the eigenpairs
     with torch.random.fork_rng(devices=[]):
@@ -145,6 +154,7 @@ def build_model(recipe: Recipe, card: Card) -> PointModel:
             noise=choice.noise,
             dropout=choice.dropout,
             rank=choice.rank,
+            references=references,
             descriptors=card.descriptors if choice.descriptors is not None else 0,
         )
     model.checkpointing = recipe.trainer.checkpointing
@@ -170,8 +180,10 @@ def with_descriptors(dataset: Dataset, descriptors: str, *, progress: bool | Non
 
 
 def first_model(recipe: Recipe, data: TrainingData) -> PointModel:
-    """:func:`build_model`, which knows the mean and the scale of the training part's descriptors."""
-    model = build_model(recipe, data.card)
+    """:func:`build_model`, with the scales of descriptors and the references of atoms of the training part."""
+    model = build_model(recipe, data.card, references=data.references is not None)
+    if model.references is not None and data.references is not None:
+        model.references.weight.copy_(data.references.normalised)
     described, numbers = model.readout.descriptors, data.dataset.features.descriptors
     if described is not None and numbers is not None:
         counts = torch.tensor([name.startswith("morgan_") for name in names_of_descriptors(recipe)])
