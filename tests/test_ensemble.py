@@ -199,6 +199,13 @@ def test_a_run_with_snapshots_resumes_bit_for_bit(recipe: Recipe, tmp_path: Path
         ).read_bytes()
 
 
+def test_every_snapshot_of_every_member_counts(recipe: Recipe, tmp_path: Path) -> None:
+    result = run(changed(recipe, trainer__snapshots=2), tmp_path / "run", ensemble=2)
+    names = ["seed 0, snapshot 1", "seed 0, snapshot 2", "seed 1, snapshot 1", "seed 1, snapshot 2"]
+    assert [member["name"] for member in result["members"]] == names
+    assert len(load(tmp_path / "run").models) == 4
+
+
 def test_snapshots_that_do_not_fit_are_refused(recipe: Recipe, tmp_path: Path) -> None:
     for changes, message in (
         ({"trainer__snapshots": 3}, "take fewer snapshots, or more trainer.epochs"),

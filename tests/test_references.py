@@ -36,7 +36,9 @@ def write_table(path: Path, **columns: Any) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["smiles", *columns])
-        writer.writerows(zip(smiles, *([function(one) for one in smiles] for function in columns.values()), strict=True))
+        writer.writerows(
+            zip(smiles, *([function(one) for one in smiles] for function in columns.values()), strict=True)
+        )
     return path
 
 
@@ -75,6 +77,15 @@ def test_a_target_that_is_a_sum_over_atoms_is_recognised(tmp_path: Path) -> None
     assert data.scale.std[1] == plain.scale.std[1] and data.scale.mean[1] == plain.scale.mean[1]
     (note,) = [note for note in data.warnings if "grows with the molecule" in note]
     assert "energy (" in note and "noise" not in note
+
+
+def test_nothing_is_left_of_a_sum_over_atoms(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "table.csv", carbons=lambda one: one.upper().count("C"))
+    data = load_data(recipe_of(table))
+    assert data.references is not None and float(data.references.explained[0]) > 0.999999
+    pointset.train(recipe_of(table), tmp_path / "run", device="cpu", watch="quiet")
+    (answer,) = pointset.load(tmp_path / "run").predict(["CCCC"])
+    assert float(answer) == pytest.approx(4, abs=0.05)
 
 
 def test_a_run_learns_the_rest_and_predicts_the_whole(tmp_path: Path) -> None:

@@ -209,3 +209,18 @@ def test_graphs_that_are_no_molecules_have_a_domain_by_size_and_representation(t
         warnings.simplefilter("ignore")  # six graphs to validate
         found = model.predict_interval([nx.path_graph(5)])
     assert isinstance(found, PredictedIntervals) and found.std is not None
+
+
+def test_explanations_and_reports_show_the_probability_that_is_predicted(folder: Path) -> None:
+    model = pointset.load(folder / "labels")
+    assert model.bundle.uncertainty is not None and model.bundle.uncertainty.temperatures.item() != 1
+    for one in model.explain(["CCCO", "CCN"]):
+        assert one.probability == pytest.approx(float(model.predict([one.smiles])[0]), rel=1e-6)
+    rows = rows_of(folder / "labels" / "predictions.csv")
+    predicted = {int(row["graph"]): float(row["predicted_y"]) for row in rows}
+    examples = json.loads((folder / "labels" / "examples.json").read_text())
+    for one in (*examples["worst"], *examples["typical"]):
+        (value,) = one["values"]
+        assert value["predicted"] == pytest.approx(predicted[one["position"]], rel=1e-3)
+        (found,) = model.explain([one["contributions"]["read_as"]])  # the mean over both members
+        assert one["contributions"]["output"] == pytest.approx(found.prediction, abs=1e-4)

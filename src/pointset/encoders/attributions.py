@@ -103,6 +103,18 @@ class GraphContributions(NamedTuple):
         return self.nodes.index_add(0, self.edge_index.flatten(), halves)
 
 
+def mean_contributions(members: Sequence[GraphContributions]) -> GraphContributions:
+    """Of an ensemble, for one graph: what its mean output is made of."""
+
+    def mean(name: str) -> Tensor:
+        return torch.stack([torch.as_tensor(getattr(one, name), dtype=torch.float64) for one in members]).mean(0)
+
+    output, baseline = float(mean("output")), float(mean("baseline"))
+    return GraphContributions(
+        mean("nodes"), mean("edges"), members[0].edge_index, output, baseline, mean("descriptors")
+    )
+
+
 def contributions(
     model: PointModel,
     points: Sequence[PointSet],

@@ -64,11 +64,17 @@ class Attribution:
     members: int = 1
     interval: tuple[float, float] | None = None  # of a number, where the model is calibrated: 90 %
     doubt: str = ""  # why the prediction should not be trusted: outside of the model's domain
+    predicted: float | None = None  # the probability of a label or class
 
     @property
     def probability(self) -> float | None:
-        """Of a label or class; None for numbers."""
-        return 1 / (1 + math.exp(-self.prediction)) if self.unit == _LOGIT else None
+        """Of a label or class, as :meth:`Predictor.predict` gives it; None for numbers.
+
+        An ensemble predicts the mean of its members' probabilities, and ``prediction`` is the mean of their logits.
+        """
+        if self.unit != _LOGIT:
+            return None
+        return 1 / (1 + math.exp(-self.prediction)) if self.predicted is None else self.predicted
 
     @property
     def text(self) -> str:
@@ -149,8 +155,15 @@ def explained(
 
 
 def _with_doubts(predictor: Predictor, found: list[Attribution]) -> list[Attribution]:
-    """With intervals and doubts, where the model knows them."""
+    """With probabilities as they are predicted, and intervals and doubts where the model knows them."""
     uncertainty, smiles = predictor.bundle.uncertainty, [one.smiles for one in found]
+    if predictor.card.task is not Task.REGRESSION:
+        names = list(predictor.card.classes or predictor.card.target_names)
+        likely = predictor.predict(smiles, progress=False, on_error="nan").reshape(len(found), -1)
+        found = [
+            replace(one, predicted=row[names.index(one.target)] if all(map(math.isfinite, row)) else None)
+            for one, row in zip(found, likely.tolist(), strict=True)
+        ]
     if uncertainty is None:
         return found
     with warnings.catch_warnings():
@@ -231,7 +244,9 @@ def _attributions(
     found: dict[int, Attribution] = {}
     for chosen in sorted(set(columns)):
         places = [at for at, one in enumerate(columns) if one == chosen]
-        neutral, score = predictor.bundle.neutral, score_of(predictor.card, predictor.bundle.scale, chosen)
+        bundle = predictor.bundle
+        temperatures = None if bundle.uncertainty is None else bundle.uncertainty.temperatures
+        neutral, score = bundle.neutral, score_of(predictor.card, bundle.scale, chosen, temperatures)
         if neutral is None:
             raise SpecError("the model has no averages of its training data; expected a newer bundle")
         of_members = [

@@ -72,7 +72,7 @@ def worst_section(run: RunRecord, noun: str) -> WorstSection | None:
     units = [] if run.result is None or not run.result.is_regression else list(run.result.units.values())
     unit = (units[0] or "") if len(units) == 1 and noun == "molecule" else None
     cards = [
-        _card(one, molecule or _draw_graph(one.graph, colour, _described(one, noun)), run.predictions, noun, unit)
+        _card(one, molecule or _draw_graph(one.graph, colour, _described(one, noun)), run, noun, unit)
         for one, molecule, colour in zip(shown, molecules, colours, strict=True)
     ]
     intro, scale = _worst_intro(run.result, noun, in_units=unit is not None), ""
@@ -84,8 +84,8 @@ def worst_section(run: RunRecord, noun: str) -> WorstSection | None:
     return WorstSection(intro, cards[: len(worst)], cards[len(worst) :], legend if not all(molecules) else [], scale)
 
 
-def _made_of(given: AtomContributions | None) -> str:
-    """``−2.9 for an average molecule, +0.57 by atoms, +0.72 by the molecule as a whole``; empty where not known.
+def _made_of(given: AtomContributions | None, result: RunResult | None) -> str:
+    """``logS −1.6 = −2.9 for average atoms, +0.57 by these, +0.72 by the molecule as a whole``; empty where not known.
 
     The last is what is left: descriptors of the whole molecule that cannot be divided among its atoms.
     """
@@ -96,7 +96,10 @@ def _made_of(given: AtomContributions | None) -> str:
     parts = [f"{number(given.baseline, 3)} for average atoms", f"{_signed(atoms)} by these"]
     if abs(rest) > _NEGLIGIBLE * (abs(atoms) + abs(rest)):
         parts.append(f"{_signed(rest)} by the molecule as a whole")
-    return f"{number(given.output, 3)} = {', '.join(parts)}"
+    name = given.target if result is not None and len(result.classes or result.units) > 1 else ""
+    if result is not None and not result.is_regression:
+        name = f"logit of {given.target}:" if given.target else "logit:"
+    return f"{name} {number(given.output, 3)} = {', '.join(parts)}".strip()
 
 
 def _signed(value: float) -> str:
@@ -153,9 +156,9 @@ def _worst_intro(result: RunResult | None, noun: str, *, in_units: bool) -> str:
     return text + (" Values are those of the worst node." if result.level == "node" else "")
 
 
-def _card(one: WorstGraph, svg: str, predictions: Predictions | None, noun: str, unit: str | None) -> WorstGraphCard:
+def _card(one: WorstGraph, svg: str, run: RunRecord, noun: str, unit: str | None) -> WorstGraphCard:
     """``unit`` is that of the only target of a regression, in which errors then are."""
-    graph = one.graph
+    graph, predictions = one.graph, run.predictions
     error = "" if one.error is None else f"error {number(one.error, 3)}"
     if unit is not None and len(one.values) == 1 and _difference(one.values[0]) > 0:
         error = f"error {number(_difference(one.values[0]), 3)} {unit}".strip()
@@ -173,7 +176,7 @@ def _card(one: WorstGraph, svg: str, predictions: Predictions | None, noun: str,
         values=[(value.target, _text(value.true), _with_interval(value, predictions, row)) for value in values],
         left_out=len(one.values) - len(values),
         smiles=clipped(graph.smiles or "", _LONGEST_SMILES),
-        made_of=_made_of(one.contributions),
+        made_of=_made_of(one.contributions, run.result),
     )
 
 

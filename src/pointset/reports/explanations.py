@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,7 @@ def explanation_svg(several: Sequence[Explained], unit: str = "", *, numbered: b
     """A picture for a file: the molecules side by side, with one scale of colours below."""
     largest = common_scale(several)
     columns = min(_MOST_COLUMNS, math.ceil(math.sqrt(len(several))))
+    several = [one._replace(notes=[line for note in one.notes for line in _lines(note)]) for one in several]
     notes = max((len(one.notes) for one in several), default=0)
     high = _TITLE + notes * _LINE + _HEIGHT
     rows = math.ceil(len(several) / columns)
@@ -56,12 +58,17 @@ def explanation_svg(several: Sequence[Explained], unit: str = "", *, numbered: b
     return finished(root)
 
 
+def _lines(note: str) -> list[str]:
+    """As many as it needs: a sum of which the last terms are missing is wrong."""
+    return textwrap.wrap(note, _LETTERS, break_on_hyphens=False) or [""]
+
+
 def _add_panel(root: Element, one: Explained, x: float, y: float, notes: int, largest: float, numbered: bool) -> None:
     font = "px system-ui, sans-serif"
     add(root, "text", clipped(one.title, 44), x=x, y=y + 15, style=f"fill: {INK}; font: 600 15{font}")
     for at, note in enumerate(one.notes):
         style = f"fill: {QUIET}; font: 12{font}"
-        add(root, "text", clipped(note, _LETTERS), x=x, y=y + _TITLE + 11 + at * _LINE, style=style)
+        add(root, "text", note, x=x, y=y + _TITLE + 11 + at * _LINE, style=style)
     top = y + _TITLE + notes * _LINE
     molecule = molecule_element(
         one.read_as,

@@ -83,8 +83,12 @@ def beside_baseline(result: RunResult) -> BesideBaseline | None:
     else:
         word, sentence = "better", f"{who} does worse: {score}."
     plain = known.get("mean")
-    if name != "mean" and plain is not None and (_holds(ours, plain) or (plain > ours.value) == up):
-        sentence += " The model is no better than always predicting the mean."
+    if name != "mean" and plain is not None:
+        same = "the mean" if result.is_regression else "how frequent each class is"
+        if plain == ours.value or (plain > ours.value) == up:
+            sentence += f" The model is no better than always predicting {same}."
+        elif _holds(ours, plain):
+            sentence += f" The model is not clearly better than always predicting {same}: {number(plain, 3)}."
     note = {"level": "level", "worse": "better than this model", "better": "worse than this model"}[word]
     tile = Tile(f"{_called(name).short}, test {metric_label(metric)}", number(value, 3), note, word)
     return BesideBaseline(word, sentence, tile)

@@ -96,8 +96,9 @@ def finish(trained: Trained) -> dict[str, Any]:
         result |= uncertainty.report(answers, data.targets(graphs), CONFIDENCE, spread)
         columns, numbers = uncertainty.columns(), uncertainty.numbers(answers)
         write_predictions(folder.predictions, data, graphs, answers.predictions, (columns, numbers))
-        kinds = recipe.model.descriptors
-        write_json(folder.examples, examples_of(trained.models[0], data, graphs, outputs["test"], descriptors=kinds))
+        settings: dict[str, Any] = {"temperatures": uncertainty.temperatures, "descriptors": recipe.model.descriptors}
+        predicted = torch.from_numpy(answers.predictions)
+        write_json(folder.examples, examples_of(trained.models, data, graphs, predicted, **settings))
     write_bundle(
         folder.bundle,
         trained.models,

@@ -22,7 +22,7 @@ from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.molecules.descriptors import descriptors_by_atom
 from pointset.datasets.molecules.reader import text_in_order
-from pointset.encoders.attributions import Neutral, Score, contributions
+from pointset.encoders.attributions import Neutral, Score, contributions, mean_contributions
 from pointset.encoders.model import PointModel, evaluating, has_coordinates
 from pointset.files import write_csv
 from pointset.specs import Categories
@@ -190,15 +190,18 @@ def neutral_of(model: PointModel, data: TrainingData) -> Neutral | None:
     )
 
 
-def score_of(card: Card, scale: TargetScale | None, column: int) -> Score:
+def score_of(card: Card, scale: TargetScale | None, column: int, temperatures: Tensor | None = None) -> Score:
     """What is explained of a model's outputs (G, out): (G,) float64.
 
     Numbers in the target's own unit; the logit of a label; of a class c, its logit against all others,
-    z_c − log Σ_{k≠c} exp z_k, whose sigmoid is the probability.
+    z_c − log Σ_{k≠c} exp z_k, whose sigmoid is the probability. ``temperatures``, by which logits are divided, make it
+    the calibrated one.
     """
 
     def score(outputs: Tensor) -> Tensor:
         wide = outputs.to(torch.float64)
+        if temperatures is not None and card.task is not Task.REGRESSION:
+            wide = wide / temperatures.to(wide.device)
         own = wide[:, column]
         if card.task is Task.MULTI_CLASS:
             others = [at for at in range(wide.shape[1]) if at != column]
@@ -209,17 +212,32 @@ def score_of(card: Card, scale: TargetScale | None, column: int) -> Score:
 
 
 def examples_of(
-    model: PointModel, data: TrainingData, graphs: Integers, outputs: Tensor, *, descriptors: str | None = None
+    models: Sequence[PointModel],
+    data: TrainingData,
+    graphs: Integers,
+    predicted: Tensor,
+    *,
+    temperatures: Tensor | None = None,
+    descriptors: str | None = None,
 ) -> dict[str, Any]:
-    """The content of ``examples.json``: of graphs (G,) of the test part, at least one, and the outputs (rows, k) of
-    them in the targets' own units, or logits; ``descriptors`` is ``model.descriptors`` of the recipe.
+    """The content of ``examples.json``.
+
+    Args:
+        models: the members of an ensemble, or one model. Explanations are means over them; functions and attention are
+            the first one's.
+        data: what they were trained on.
+        graphs: (G,) of the test part, at least one.
+        predicted: (rows, k) for them, in the targets' own units, or calibrated probabilities.
+        temperatures: by which logits are divided, so that explanations add up to what is predicted.
+        descriptors: ``model.descriptors`` of the recipe.
     """
+    model = models[0]
     typical = graphs[np.argsort(data.points.num_nodes[graphs], kind="stable")]
     middle = typical[len(typical) // 2 :][:_FUNCTION_GRAPHS]
     looked_into = has_coordinates(model)
-    worst, ordinary = _worst(data, graphs, outputs)
+    worst, ordinary = _worst(data, graphs, predicted)
     if data.card.molecules is not None and data.card.level is Level.GRAPH:
-        _explain(model, data, worst + ordinary, descriptors)
+        _explain(models, data, worst + ordinary, temperatures, descriptors)
     return {
         "functions": _functions(model, data, middle) if looked_into else None,
         "attention": _attention(model, data, int(middle[0])) if looked_into else None,
@@ -235,9 +253,15 @@ class _Example(NamedTuple):
     column: int  # the output that is explained: the target that is worst predicted, or the predicted class
 
 
-def _explain(model: PointModel, data: TrainingData, examples: Sequence[_Example], descriptors: str | None) -> None:
+def _explain(
+    models: Sequence[PointModel],
+    data: TrainingData,
+    examples: Sequence[_Example],
+    temperatures: Tensor | None,
+    descriptors: str | None,
+) -> None:
     """Add what each atom contributes, with half of each of its bonds and its part of counted environments."""
-    neutral, names = neutral_of(model, data), data.card.classes or data.card.target_names
+    neutral, names = neutral_of(models[0], data), data.card.classes or data.card.target_names
     if neutral is None or neutral.node is None:
         return
     by_column: dict[int, list[dict[str, Any]]] = {}
@@ -246,9 +270,12 @@ def _explain(model: PointModel, data: TrainingData, examples: Sequence[_Example]
             by_column.setdefault(column, []).append(plain)
     for column, some in by_column.items():
         points = [data.points[example["position"]] for example in some]
-        with evaluating(model):
-            found = contributions(model, points, neutral, score_of(data.card, data.scale, column))
-        for example, one in zip(some, found, strict=True):
+        score, of_models = score_of(data.card, data.scale, column, temperatures), []
+        for model in models:
+            with evaluating(model):
+                of_models.append(contributions(model, points, neutral, score))
+        for example, *of_members in zip(some, *of_models, strict=True):
+            one = mean_contributions(of_members)
             text = _read_as(data, example["position"])
             if text is not None:
                 atoms = one.nodes_with_edges
@@ -299,12 +326,12 @@ def _attention(model: PointModel, data: TrainingData, graph: int) -> dict[str, A
     return {"graph": _drawn(data, graph), "layers": [_rounded(layer) for layer in weights], "node": busiest}
 
 
-def _worst(data: TrainingData, graphs: Integers, outputs: Tensor) -> tuple[list[_Example], list[_Example]]:
+def _worst(data: TrainingData, graphs: Integers, predicted: Tensor) -> tuple[list[_Example], list[_Example]]:
     """The graphs with the largest error, and some of ordinary error, of molecules.
 
     Of nodes, the mean over a graph counts, and its worst node is shown.
     """
-    targets, predicted = data.targets(graphs), as_predictions(outputs, data.card.task)
+    targets = data.targets(graphs)
     errors = _errors(data, targets, predicted)  # (rows,)
     nodes = data.points.num_nodes[graphs]
     counts = nodes if data.card.level is Level.NODE else np.ones_like(nodes)  # rows of each graph

@@ -25,6 +25,7 @@ EXPLAINED = 0.9
 _MOST_GRAPHS = 20_000  # that the contributions are fitted to
 _FEWEST_GRAPHS = 50
 _PENALTIES = 10.0 ** np.arange(-4, 4)  # of the ridge regression; the best is taken by leave-one-out errors
+_LEAST_REST = 1e-3  # of the target's deviation: outputs in smaller units would be rounded away in float32
 _CERTAIN = 1e-9  # of a variance: a target without any is not explained
 
 
@@ -59,8 +60,8 @@ def fit_references(dataset: Dataset, scale: TargetScale | None, wanted: AtomRefe
     Args:
         dataset: molecules with categories as node features.
         scale: of the targets.
-        wanted: the recipe's ``model.atom_references``; ``"auto"``: of targets that are explained to :data:`EXPLAINED` at
-            least.
+        wanted: the recipe's ``model.atom_references``; ``"auto"``: for targets that are explained to
+            :data:`EXPLAINED` at least.
 
     Returns:
         None where none are wanted, or no target is explained.
@@ -72,8 +73,8 @@ def fit_references(dataset: Dataset, scale: TargetScale | None, wanted: AtomRefe
     possible = card.task is Task.REGRESSION and card.level is Level.GRAPH and isinstance(card.node, Categories)
     if wanted == "always" and (not possible or scale is None):
         raise SpecError(
-            f"got model.atom_references=always for {card.title or card.name}; expected a regression of whole graphs with "
-            "categories as node features, and scale_targets=true. Leave it out"
+            f"got model.atom_references=always for {card.title or card.name}; expected a regression of whole graphs "
+            "with categories as node features, and scale_targets=true. Leave it out"
         )
     train = np.asarray(dataset.split["train"])
     if wanted == "never" or not possible or scale is None or len(train) < (_FEWEST_GRAPHS if wanted == "auto" else 2):
@@ -94,7 +95,8 @@ def fit_references(dataset: Dataset, scale: TargetScale | None, wanted: AtomRefe
         left = target[known] - counts[known] @ solution
         weight[place] = torch.from_numpy(solution)
         of_rest = TargetScale.of(torch.from_numpy(left))
-        mean[place], std[place] = of_rest.mean[0], of_rest.std[0]
+        mean[place] = of_rest.mean[0]
+        std[place] = torch.clamp(of_rest.std[0], min=_LEAST_REST * scale.std[place])
     return References(weight, TargetScale(mean, std), explained) if bool(weight.any()) else None
 
 

@@ -289,14 +289,19 @@ def _train_ensemble(request: _Request, data: TrainingData, model: PointModel) ->
     train_members(_MemberTraining(request, seen), names, display, at_once=at_once, watcher=request.watcher)
     progress = mean_progress([read_checkpoint(member.last_checkpoint).progress for member in folders.values()])
     write_metrics(folder.metrics, progress.history)
+    models = {name: read_bundle(member.bundle).models for name, member in folders.items()}
     with thread_count(threads.threads):
         return finish(
             Trained(
                 recipe,
                 data,
                 folder,
-                models=tuple(read_bundle(member.bundle).model.to(fabric.device) for member in folders.values()),
-                names=tuple(f"seed {member.seed}" for member in members.values()),
+                models=tuple(model.to(fabric.device) for of_member in models.values() for model in of_member),
+                names=tuple(
+                    f"seed {members[name].seed}" + (f", snapshot {at + 1}" if len(of_member) > 1 else "")
+                    for name, of_member in models.items()
+                    for at in range(len(of_member))
+                ),
                 progress=progress,
                 bars=_BARS.get(request.watch, False),
             )

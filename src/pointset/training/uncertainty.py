@@ -149,8 +149,13 @@ class Uncertainty:
 
     def _probabilities(self, outputs: Tensor) -> Floats:
         """(rows, k) of logits, each label with its own temperature."""
-        temperatures = [one.temperature if isinstance(one, ClassCalibration) else 1.0 for one in self.targets]
-        return as_predictions(outputs / torch.tensor(temperatures, dtype=outputs.dtype), self.card.task).numpy()
+        return as_predictions(outputs / self.temperatures.to(outputs.dtype), self.card.task).numpy()
+
+    @property
+    def temperatures(self) -> Tensor:
+        """By which logits are divided: (k,) of labels, (1,) of classes; ones where nothing is calibrated."""
+        known = [one.temperature if isinstance(one, ClassCalibration) else 1.0 for one in self.targets]
+        return torch.tensor(known, dtype=torch.float64)
 
     def _classes(
         self, seen: Seen, outputs: Tensor, confidence: float
