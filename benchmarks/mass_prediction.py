@@ -1,9 +1,10 @@
 """How fast a table of SMILES is predicted, what each step costs, and how much memory it takes.
 
     python benchmarks/mass_prediction.py [--rows 100000] [--preset pst] [--dim 28] [--layers 4] [--workers N]
-        [--sets muv mapk1_screen] [--data-dir DIR] [--json results/mass_prediction.json]
+        [--run RUN] [--sets muv mapk1_screen] [--data-dir DIR] [--json results/mass_prediction.json]
 
-A whole process of `pointset predict` with random weights reads a CSV of drug-like molecules: those of MUV (93,087, from
+A whole process of `pointset predict`, with random weights or with the model of a RUN (which may have descriptors,
+intervals and a domain), reads a CSV of drug-like molecules: those of MUV (93,087, from
 PubChem, written canonically by RDKit) and of a screen against MAPK1 (62,937, written otherwise, which takes a third
 longer to read), shuffled and repeated to the number of rows, one in a hundred spoiled. Its speed without the start-up
 is taken between the first and the last entry in its journal. Memory is that of the process and of all its workers
@@ -56,8 +57,8 @@ SAMPLES = 10  # of the memory, in the report
 TIMED_ROWS = 4_096  # in the table of steps
 
 
-def write_model(path: Path, preset: str, dim: int, layers: int) -> int:
-    """A bundle with random weights; returns the number of its parameters."""
+def write_model(path: Path, preset: str, dim: int, layers: int) -> None:
+    """A bundle with random weights."""
     card = Card(
         "molecules", "molecules", "", Level.GRAPH, Task.REGRESSION, (Target("value"),), Metric.MAE, "", **OGB_FEATURES
     )
@@ -65,7 +66,6 @@ def write_model(path: Path, preset: str, dim: int, layers: int) -> int:
         torch.manual_seed(0)
         model = pointset.PointModel.from_preset(preset, node=card.node, edge=card.edge, dim=dim, layers=layers)
     write_bundle(path, model, card)
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def molecules(data_dir: Path, names: list[str]) -> list[str]:
@@ -105,11 +105,11 @@ def megabytes(process: int) -> tuple[float, float]:
     return resident(process), sum(resident(int(child)) for child in children)
 
 
-def predicted(folder: Path, rows: int, smiles: list[str], workers: int | None) -> dict[str, object]:
+def predicted(folder: Path, run: Path, rows: int, smiles: list[str], workers: int | None) -> dict[str, object]:
     """A whole `pointset predict`: its speed and its memory."""
     table, output = folder / f"{rows}.csv", folder / f"{rows}_out.csv"
     write_rows(table, smiles, rows)
-    arguments = [str(folder / "model"), str(table), str(output), str(workers)]
+    arguments = [str(run), str(table), str(output), str(workers)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     memory: list[tuple[float, float, float]] = []
@@ -152,14 +152,14 @@ def predicted(folder: Path, rows: int, smiles: list[str], workers: int | None) -
     return figures
 
 
-def step_costs(folder: Path, smiles: list[str]) -> dict[str, object]:
+def step_costs(folder: Path, run: Path, smiles: list[str]) -> dict[str, object]:
     """Processor time of each step for a molecule, on one thread, the least of several tries."""
     torch.set_num_threads(1)
     table = folder / "steps.csv"
     write_rows(table, smiles, TIMED_ROWS)
-    predictor = load(folder / "model")
+    predictor = load(run)
     job = TablePrediction(predictor, PredictionOptions(str(table), workers=0))
-    engine, read, output = predictor.engine(256), predictor.molecule_reader(), predictor.predictions()
+    engine, read, output = job._engine, predictor.molecule_reader(fingerprint=True), job._output
     prepare = engine.smiles_to_points(read)
     costs: dict[str, object] = {}
 
@@ -177,9 +177,11 @@ def step_costs(folder: Path, smiles: list[str]) -> dict[str, object]:
     timed("SMILES → molecules with features", lambda: [read_chunk(read, piece) for piece in texts])
     pieces = timed("SMILES → points, both of it", lambda: [prepare(piece) for piece in texts])
     timed("from process to process", lambda: [pickle.loads(pickle.dumps(piece, 5)) for piece in pieces])
-    nothing = output._replace(rows=lambda batch: torch.zeros(batch.num_graphs, 1, dtype=torch.float64))
+    alone = predictor.predictions()
+    nothing = alone._replace(rows=lambda batch: torch.zeros(batch.num_graphs, 1, dtype=torch.float64))
     timed("batches", lambda: [engine.outcomes(piece, nothing) for piece in pieces])
-    found: list[Outcomes] = timed("batches + model", lambda: [engine.outcomes(piece, output) for piece in pieces], 1)
+    timed("batches + model", lambda: [engine.outcomes(piece, alone) for piece in pieces], 2)
+    found: list[Outcomes] = timed("the same + intervals", lambda: [engine.outcomes(one, output) for one in pieces], 2)
 
     def lines(start: int, window: Window, outcomes: Outcomes) -> bytes:
         columns = job._columns.lines(rows[start : start + len(window.items)], window.items, outcomes)
@@ -196,6 +198,7 @@ def main() -> None:
     parser.add_argument("--preset", default="pst")
     parser.add_argument("--dim", type=int, default=28)
     parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--run", type=Path, help="a finished run or a bundle, instead of random weights")
     parser.add_argument("--workers", type=int, help="processes that read SMILES; by default as the command chooses")
     parser.add_argument("--sets", nargs="+", default=["muv", "mapk1_screen"], choices=["muv", "mapk1_screen"])
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("POINTSET_DATA", "../shared/data")))
@@ -205,12 +208,13 @@ def main() -> None:
     figures: dict[str, object] = {"molecules": f"{', '.join(arguments.sets)}: {len(smiles):,}, one in 100 spoiled"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        parameters = write_model(folder / "model", arguments.preset, arguments.dim, arguments.layers)
-        model = f"{arguments.preset}, {arguments.layers} layers of {arguments.dim}, {parameters:,} parameters"
-        figures["model"] = model
+        run = arguments.run or folder / "model"
+        if arguments.run is None:
+            write_model(run, arguments.preset, arguments.dim, arguments.layers)
+        figures["model"] = repr(load(run))
         for rows in arguments.rows:
-            figures |= predicted(folder, rows, smiles, arguments.workers)
-        figures |= step_costs(folder, smiles)
+            figures |= predicted(folder, run, rows, smiles, arguments.workers)
+        figures |= step_costs(folder, run, smiles)
     report("Mass prediction of SMILES", {**figures, **machine(torch.__version__)}, arguments.json)
 
 

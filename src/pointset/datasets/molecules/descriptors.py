@@ -2,7 +2,8 @@
 
 They stand beside the points where a model is given them (``model.descriptors``), are what a random forest learns from,
 and say how similar two molecules are. Chosen to be cheap: Morgan counts take about 45 µs for a drug-like molecule, the
-RDKit descriptors 0.3 ms, where all of RDKit's 217 would take 6 ms, ten times what the model takes.
+RDKit descriptors 0.3 ms (half of it where many molecules are read together), where all of RDKit's 217 would take 6 ms,
+ten times what the model takes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.arrays import Floats
-from pointset.datasets.molecules.parsing import MoleculeError, quiet_rdkit, require_rdkit, screen
+from pointset.datasets.molecules.crippen import crippen_contributions, flat_molecules
+from pointset.datasets.molecules.features import ATOM_COLUMNS
+from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Reading, quiet_rdkit, require_rdkit, screen
 from pointset.datasets.molecules.parsing import parse as parse_smiles
 from pointset.errors import SpecError, did_you_mean
 
@@ -27,6 +30,11 @@ MORGAN_BITS = 2048
 FINGERPRINT_BYTES = MORGAN_BITS // 8
 KINDS = ("morgan", "rdkit")
 _MOST_COUNT = 255
+_CRIPPEN_BLOCKS, _OF_CRIPPEN = 3, 24  # the first of the RDKit descriptors, and how many numbers they are
+_LOGP_BOUNDS = (-0.4, -0.2, 0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)  # RDKit's, of its surfaces by contribution
+_REFRACTIVITY_BOUNDS = (1.29, 1.82, 2.24, 2.45, 2.75, 3.05, 3.63, 3.8, 4.0)
+_SHORTER_BONDS = np.array([0.0, 0.2, 0.3, 0.1, 0.0])  # than single ones, Å: the types of the bond features
+_REFUSED = (RuntimeError, ValueError, OverflowError, MoleculeError)  # what RDKit says where there is no such number
 
 Counts = NDArray[np.uint8]
 Numbers = NDArray[np.float32]
@@ -62,6 +70,22 @@ def describe(mol: Mol, name: str, counts: Counts | None = None) -> Numbers:
         else:
             parts.append(_rdkit_numbers(mol))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def describe_many(
+    readings: Sequence[Reading], molecules: Sequence[Molecule], name: str, counts: Counts | None = None
+) -> Numbers:
+    """(G, c) :func:`describe` of molecules with these arrays, which have no added hydrogens; 40 % faster.
+
+    ``counts`` (G, 2048) are their :func:`morgan_counts`, where they are known.
+    """
+    parts: list[NDArray[Any]] = []
+    for kind in descriptor_kinds(name):
+        if kind == "morgan":
+            parts.append(np.stack([morgan_counts(reading.mol) for reading in readings]) if counts is None else counts)
+        else:
+            parts.append(_rdkit_matrix(readings, molecules))
+    return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
 def morgan_counts(mol: Mol) -> Counts:
@@ -179,19 +203,90 @@ def _rdkit_numbers(mol: Mol) -> Numbers:
     for width, function in _rdkit_blocks():
         try:
             numbers[at : at + width] = function(mol)
-        except (RuntimeError, ValueError, OverflowError, MoleculeError):
+        except _REFUSED:
             numbers[at : at + width] = np.nan
         at += width
     numbers[~np.isfinite(numbers)] = np.nan  # partial charges of metals
     return numbers
 
 
+def _rdkit_matrix(readings: Sequence[Reading], molecules: Sequence[Molecule]) -> Numbers:
+    """(G, 87) :func:`_rdkit_numbers` of all molecules; Crippen's contributions are found for all of them together."""
+    numbers = np.empty((len(readings), len(_rdkit_functions())), dtype=np.float32)
+    together = []
+    for at, reading in enumerate(readings):
+        try:
+            numbers[at, _OF_CRIPPEN:] = _without_crippen(reading.mol)
+            together.append(at)
+        except _REFUSED:
+            numbers[at] = _rdkit_numbers(reading.mol)
+    if together:
+        some = [readings[at] for at in together], [molecules[at] for at in together]
+        numbers[together, :_OF_CRIPPEN] = _of_crippen(*some)
+    numbers[~np.isfinite(numbers)] = np.nan
+    return numbers
+
+
+def _without_crippen(mol: Mol) -> list[float]:
+    """(63,) all numbers but those of Crippen's contributions."""
+    values: list[float] = []
+    for width, function in _rdkit_blocks()[_CRIPPEN_BLOCKS:]:
+        if width == 1:
+            values.append(function(mol))
+        else:
+            values += function(mol)
+    return values
+
+
+def _of_crippen(readings: Sequence[Reading], molecules: Sequence[Molecule]) -> Floats:
+    """(G, 24) surfaces by contribution to logP and to refractivity, and the sums of both."""
+    logp, refractivity = crippen_contributions(readings, molecules)
+    graph = np.repeat(np.arange(len(molecules)), [molecule.num_nodes for molecule in molecules])
+    surface = _surfaces(molecules)
+
+    def by(contributions: Floats, bounds: Sequence[float]) -> Floats:
+        width = len(bounds) + 1
+        place = graph * width + np.searchsorted(bounds, contributions, side="right")
+        sums = np.bincount(place, surface, len(molecules) * width)
+        return np.asarray(sums, dtype=np.float64).reshape(-1, width)
+
+    sums = [np.bincount(graph, one, len(molecules))[:, None] for one in (logp, refractivity)]
+    return np.concatenate([by(logp, _LOGP_BOUNDS), by(refractivity, _REFRACTIVITY_BOUNDS), *sums], axis=1)
+
+
+def _surfaces(molecules: Sequence[Molecule]) -> Floats:
+    """(N,) Labute's approximate surface of each atom, as in RDKit, which hands them over one by one and slowly.
+
+    The sphere of an atom, less the caps that its neighbours and one hydrogen cut off.
+    """
+    x, edges, types = flat_molecules(molecules)
+    radius = _radii()[x[:, 0]]
+    atom, other = np.concatenate([edges, edges[::-1]], axis=1)
+    shorter = np.concatenate([_SHORTER_BONDS[types]] * 2)
+
+    def cap(own: Floats, others: Floats | float, shorter: Floats | float) -> Floats:
+        apart = np.maximum(np.abs(own - others), own + others - shorter)
+        return np.asarray(others * others - (own - apart) ** 2 / apart)
+
+    cut = np.bincount(atom, cap(radius[atom], radius[other], shorter), len(x)) + cap(radius, float(_radii()[0]), 0.0)
+    return np.asarray(np.pi * radius * (4 * radius - cut))
+
+
+@cache
+def _radii() -> Floats:
+    """(119,) of the elements in the order of the atom features, Å; the last is the wildcard."""
+    from rdkit.Chem import GetPeriodicTable
+
+    radius = GetPeriodicTable().GetRb0
+    return np.array([*(radius(number) for number in range(1, ATOM_COLUMNS[0].size)), radius(0)])
+
+
 @cache
 def _rdkit_blocks() -> list[tuple[int, Callable[[Any], Any]]]:
     """How many numbers each function gives: those that RDKit computes in C++, about ten at a time."""
-    from rdkit.Chem import Descriptors, rdMolDescriptors
+    from rdkit.Chem import rdMolDescriptors
 
-    general, fast = cast(Any, Descriptors), cast(Any, rdMolDescriptors)  # their stubs lack some
+    fast = cast(Any, rdMolDescriptors)  # its stubs lack some
     return [
         (12, fast.SlogP_VSA_),
         (10, fast.SMR_VSA_),
@@ -200,7 +295,7 @@ def _rdkit_blocks() -> list[tuple[int, Callable[[Any], Any]]]:
         (1, _number_of_atoms),
         (1, fast.CalcTPSA),
         (1, fast.CalcLabuteASA),
-        (1, general.MolWt),
+        (1, fast._CalcMolWt),
         (1, fast.CalcFractionCSP3),
         (1, fast.CalcHallKierAlpha),
         (1, fast.CalcKappa1),

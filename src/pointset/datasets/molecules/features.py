@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pointset.arrays import Floats, Integers
-from pointset.datasets.molecules.parsing import Molecule
+from pointset.datasets.molecules.parsing import Molecule, Reading
 from pointset.specs import Categories
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ BOND_COLUMNS: tuple[Column, ...] = (
     Column("is_conjugated", _FLAG, "in a conjugated system"),
 )
 
-_CHIRALITY, _STEREO = 1, 1  # columns whose value 0 means that the SMILES says nothing
+CHIRALITY, STEREO = 1, 1  # columns whose value 0 means that the SMILES says nothing
 
 SYMBOLS = (
     "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca", "Sc",
@@ -107,19 +107,31 @@ OGB_FEATURES: dict[str, Any] = {
 _Ask = Callable[[Any], int]  # what to ask RDKit of an atom or a bond
 
 
-def featurise(mol: Mol, smiles: str, pos: Floats | None = None) -> Molecule:
-    """Arrays in RDKit's order of atoms and bonds; ``smiles`` is the text from which ``mol`` was read."""
+def featurise(reading: Reading, pos: Floats | None = None) -> Molecule:
+    """Arrays in the order of the reading's SMILES; bonds stand in RDKit's order, or sorted where atoms were moved."""
+    mol, smiles, order = reading
     atom_rows, bond_rows = _feature_rows()
     bonds = bonds_of(mol)
     # Only these characters set them; RDKit's answers in enumerations cost three times as much as those in numbers.
     chirality, stereo = "@" in smiles, "/" in smiles or "\\" in smiles
-    return Molecule(
-        x=atom_rows.of(atoms_of(mol), leave_out=None if chirality else _CHIRALITY),
-        edges=edges_of(bonds),
-        edge_attr=bond_rows.of(bonds, leave_out=None if stereo else _STEREO),
-        pos=pos,
-        smiles=smiles,
-    )
+    x = atom_rows.of(atoms_of(mol), leave_out=None if chirality else CHIRALITY)
+    edges, edge_attr = edges_of(bonds), bond_rows.of(bonds, leave_out=None if stereo else STEREO)
+    if order is not None:
+        x, place = x[order], np.argsort(order)
+        edges = np.sort(place[edges], axis=0)
+        by_atoms = np.lexsort(edges[::-1])
+        edges, edge_attr = edges[:, by_atoms], edge_attr[by_atoms]
+    return Molecule(x, edges, edge_attr, pos, smiles)
+
+
+def atom_row(atom: Atom) -> Integers:
+    """(9,) of one atom."""
+    return _feature_rows()[0].of([atom], leave_out=None)[0]  # type: ignore[no-any-return]
+
+
+def bond_row(bond: Bond) -> Integers:
+    """(3,) of one bond."""
+    return _feature_rows()[1].of([bond], leave_out=None)[0]  # type: ignore[no-any-return]
 
 
 def atoms_of(mol: Mol) -> list[Atom]:

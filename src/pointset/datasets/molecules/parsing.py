@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ MAX_CHARACTERS = 10_000
 more than 5 min. The longest SMILES of the paper's datasets has 1,043 characters."""
 
 _ATOM_MAP = re.compile(r":[0-9]+\]")  # it stands last in its bracket
+_ORDINARY = r"[^][@/\\<>$~*]*"  # no stereo, no unusual bonds, nothing in brackets
+_PLAIN = re.compile(rf"{_ORDINARY}(?:\[nH\]{_ORDINARY})*")  # but for the brackets of pyrrole
 _REACTION_ARROW = re.compile(r"(?<!-)>")  # `->` is a dative bond
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ?(SMILES Parse Error: )?")
 _ECHO = re.compile(r" (while parsing|for input):.*", re.DOTALL)  # RDKit repeats the whole SMILES here
@@ -240,13 +242,46 @@ def side_by_side(several: Sequence[Steps[Result]]) -> list[Result | Unreadable]:
     return results
 
 
+class Reading(NamedTuple):
+    """A molecule of RDKit, and the SMILES whose order of atoms its arrays follow."""
+
+    mol: Mol
+    smiles: str
+    order: list[int] | None = None  # the number in ``mol`` of each atom of the SMILES; None: they are equal
+
+
+def canonical_reading(mol: Mol, text: str, *, lenient: bool = False) -> Steps[Reading]:
+    """The molecule in the order of its canonical SMILES; ``text`` is what ``mol`` was parsed from.
+
+    Most molecules are not read again, which would be half of the work: their atoms are put into the order in which
+    RDKit wrote them. That gives the arrays of the second reading only where nothing in a molecule depends on the order
+    in which it was first written. So these go the way of :func:`canonical_steps`: stereochemistry, whose tags refer to
+    the order of the bonds; charges, which RDKit spreads over conjugated atoms from the first to the last; radicals,
+    isotopes, metals; and ring systems of which RDKit lists more rings than are independent.
+    """
+    from rdkit import Chem
+
+    smiles = Chem.MolToSmiles(mol)
+    if not lenient and _PLAIN.fullmatch(smiles):
+        independent = mol.GetNumBonds() - mol.GetNumAtoms() + 1 + smiles.count(".")
+        if mol.GetRingInfo().NumRings() == independent:
+            order = [int(at) for at in mol.GetProp("_smilesAtomOutputOrder").strip("[],").split(",")]
+            return Reading(mol, smiles, order)
+    yield
+    return Reading(*(yield from canonical_steps(mol, text, lenient=lenient, written=smiles)))
+
+
 def canonical(mol: Mol, text: str | None = None, *, lenient: bool = False) -> tuple[Mol, str]:
     """All of :func:`canonical_steps`."""
     return finished(canonical_steps(mol, text, lenient=lenient))
 
 
-def canonical_steps(mol: Mol, text: str | None = None, *, lenient: bool = False) -> Steps[tuple[Mol, str]]:
+def canonical_steps(
+    mol: Mol, text: str | None = None, *, lenient: bool = False, written: str | None = None
+) -> Steps[tuple[Mol, str]]:
     """The molecule read again from its canonical SMILES, and that SMILES; ``text`` is what ``mol`` was parsed from.
+
+    ``written`` is the canonical SMILES of ``mol``, where it is known.
 
     Reordering the atoms would not do: the chirality tags CW and CCW refer to the order of the bonds, so only molecules
     read from one and the same text have equal tags. The writing is repeated until it no longer changes; should two or
@@ -255,11 +290,13 @@ def canonical_steps(mol: Mol, text: str | None = None, *, lenient: bool = False)
     from rdkit import Chem
 
     seen = [] if text is None else [text]
-    while (smiles := Chem.MolToSmiles(mol)) not in seen:
+    smiles = Chem.MolToSmiles(mol) if written is None else written
+    while smiles not in seen:
         yield
         seen.append(smiles)
         mol = parse(smiles, lenient=lenient)
         yield
+        smiles = Chem.MolToSmiles(mol)
     smiles = min(seen[seen.index(smiles) :])
     return (mol if smiles == seen[-1] else parse(smiles, lenient=lenient)), smiles
 
