@@ -43,6 +43,7 @@ VARIANTS: dict[str, str] = {
     "no dropout": "model.dropout=0",
     "dropout 0.4": "model.dropout=0.4",
     "learning rate 1e-3": "optimizer.lr=1e-3",
+    "30 epochs": "trainer.epochs=30 trainer.min_steps=500",
     "60 epochs": "trainer.epochs=60 trainer.min_steps=1000",
     "batches of 64": "trainer.batch_size=64",
     "weight decay 0.1": "optimizer.weight_decay=0.1",
@@ -115,8 +116,8 @@ def do_trial(variant: str, name: str, seed: int, options: argparse.Namespace) ->
     return f"{key}: {found['metric']} {found['score']:.4f}, {used.cpu_seconds:.0f} CPU seconds"
 
 
-def summarise(folder: Path, output: Path | None) -> None:
-    """A table: the mean over seeds for each set, and all sets together relative to the defaults."""
+def summarise(folder: Path, reference: str, output: Path | None) -> None:
+    """A table: the mean over seeds for each set, and all sets together relative to one variant."""
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     found = {(one["variant"], one["set"], one["seed"]): one for one in records}
     sets = sorted({(one["metric"], one["set"]) for one in records}, reverse=True)
@@ -129,22 +130,22 @@ def summarise(folder: Path, output: Path | None) -> None:
                 scores = [found[variant, name, seed]["score"] for seed in seeds]
                 row[name] = {"metric": metric, "mean": round(statistics.fmean(scores), 4), "seeds": seeds}
         if row:
-            table[variant] = {"sets": row, **_against_default(variant, found)}
+            table[variant] = {"sets": row, **_against(reference, variant, found)}
     if output is not None:
-        write_json(output, {"settings": VARIANTS, "variants": table})
+        write_json(output, {"settings": VARIANTS, "reference": reference, "variants": table})
     names = [name for _, name in sets]
-    print("| variant | " + " | ".join(names) + " | error against default | CPU time |")
+    print("| variant | " + " | ".join(names) + f" | error against {reference} | CPU time |")
     print("|---" * (len(names) + 3) + "|")
     for variant, row in table.items():
         cells = [f"{row['sets'][name]['mean']:.3f}" if name in row["sets"] else "–" for name in names]
         print(f"| {variant} | " + " | ".join(cells) + f" | {row['error']:.3f} ({row['runs']}) | {row['cpu']:.2f} |")
 
 
-def _against_default(variant: str, found: dict[tuple[str, str, int], dict[str, Any]]) -> dict[str, Any]:
+def _against(reference: str, variant: str, found: dict[tuple[str, str, int], dict[str, Any]]) -> dict[str, Any]:
     """Geometric means over the runs that both have: error (1 − ROC-AUC of classes) and CPU seconds, as ratios."""
     errors, times = [], []
     for (name, where, seed), one in found.items():
-        base = found.get(("default", where, seed))
+        base = found.get((reference, where, seed))
         if name == variant and base is not None:
             errors.append(math.log(_error(one) / _error(base)))
             times.append(math.log(one["cpu_seconds"] / base["cpu_seconds"]))
@@ -168,10 +169,11 @@ def main() -> None:
     parser.add_argument("--moleculeace", type=Path, metavar="FOLDER")
     parser.add_argument("--out", type=Path, default=Path("runs/chemists_trials"), metavar="FOLDER")
     parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--reference", choices=VARIANTS, default="default", metavar="NAME", help="of the summary")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.summary:
-        summarise(options.out, options.json)
+        summarise(options.out, options.reference, options.json)
         return
     for name in options.sets:
         if name not in offered and (options.moleculeace is None or not (options.moleculeace / f"{name}.csv").exists()):

@@ -408,7 +408,8 @@ def test_no_trial_begins_that_cannot_end_within_the_budget(
         on_forecast=lambda forecast, left: told.append(forecast.text(left)),
     )  # fmt: skip
     assert [one.state for one in result.trials] == ["complete", "complete"] and (tmp_path / "study/best.yaml").exists()
-    assert told and told[0].startswith(f"5 trials of {recipe.trainer.epochs} epochs, about 1 h each: about 5 h")
+    said = "the first, with the recipe's own values, about 1 h, others about 1 h: about 5 h"
+    assert told and told[0].startswith(f"5 trials of {recipe.trainer.epochs} epochs, {said}")
     more = tune(recipe, tmp_path / "study", trials=3, ranges=RANGES, device="cpu", minutes=61)
     assert [one.state for one in more.trials] == ["complete"] * 3
 

@@ -102,7 +102,7 @@ def test_the_confidence_and_predictions_alone(folder: Path) -> None:
 def test_predict_says_how_many_molecules_are_unlike_the_training_part(folder: Path) -> None:
     (folder / "drug.csv").write_text(f"smiles\nCCO\n{DRUG}\n")
     said = invoke("predict", str(folder / "numbers"), str(folder / "drug.csv"), "-o", str(folder / "drug-out.csv"))
-    assert "1 of 2 rows are unlike what the model was trained on" in said[1]
+    assert "1 of 2 rows is unlike what the model was trained on" in said[1]
 
 
 def test_too_few_validation_rows_are_said_once(folder: Path) -> None:

@@ -261,8 +261,10 @@ def _run(job: TablePrediction, part: ResumableOutput, done: int, quiet: bool) ->
             job.run(part, advance)
     except KeyboardInterrupt:
         answered = part.progress.entries
-        after = f" after {counted(answered, job.unit)}" if answered else ""
-        exit_interrupted(f"Interrupted{after}. Repeat the command to resume; add --restart to start over.")
+        if not answered:
+            exit_interrupted("Interrupted before the first rows were answered. Repeat the command to start again.")
+        after = counted(answered, job.unit)
+        exit_interrupted(f"Interrupted after {after}. Repeat the command to resume; add --restart to start over.")
 
 
 def _show_end(progress: Progress, unit: str, output: Path, seconds: float, quiet: bool) -> None:
@@ -272,9 +274,11 @@ def _show_end(progress: Progress, unit: str, output: Path, seconds: float, quiet
     if more > 0:
         say(f"not answered: {more:,} more; the column status says why", style="yellow")
     if progress.outside and progress.ok:
+        unlike = (
+            f"{progress.outside:,} of {counted(progress.ok, unit)} {'is' if progress.outside == 1 else 'are'} unlike"
+        )
         say(
-            f"{progress.outside:,} of {counted(progress.ok, unit)} are unlike what the model was trained on (in_domain "
-            "is no): trust those predictions less",
+            f"{unlike} what the model was trained on (in_domain is no): trust what is predicted there less",
             style="yellow",
         )
     rows = counted(progress.entries, unit)

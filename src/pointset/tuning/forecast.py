@@ -27,7 +27,8 @@ class StudyForecast(NamedTuple):
 
     def text(self, trials: int) -> str:
         """A line for people."""
-        each = f"about {duration(self.trial_seconds)} each" if trials > 1 else "the recipe's own values"
+        own = f"the first, with the recipe's own values, about {duration(self.own_seconds)}"
+        each = f"{own}, others about {duration(self.trial_seconds)}" if trials > 1 else own
         return (
             f"{counted(trials, 'trial')} of {counted(self.epochs, 'epoch')}, {each}: about "
             f"{duration(self.seconds(trials))} on this machine; what ends early by pruning or patience is not counted"
