@@ -224,3 +224,13 @@ def test_explanations_and_reports_show_the_probability_that_is_predicted(folder:
         assert value["predicted"] == pytest.approx(predicted[one["position"]], rel=1e-3)
         (found,) = model.explain([one["contributions"]["read_as"]])  # the mean over both members
         assert one["contributions"]["output"] == pytest.approx(found.prediction, abs=1e-4)
+
+
+def test_elements_and_charges_that_the_model_never_saw_are_outside(folder: Path) -> None:
+    model = pointset.load(folder / "numbers")
+    known = model.domain(["CCCCO", "CCCCN"]).in_domain
+    unseen = model.domain(["CCC[Si](C)C", "CCCC[O-]", "*CCCC", "OB(O)CCC"]).in_domain
+    assert known.all() and not unseen.any()
+    assert not model.domain(["CCCCO", "CCCC[O-]"]).in_domain.tolist()[1]  # whatever stands beside it
+    again = pointset.load(folder / "numbers" / "bundle").domain(["CCCC[O-]"])
+    assert not again.in_domain.any()

@@ -6,6 +6,7 @@ columns; None no features. Node features and edge features each have one.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from pointset.errors import SpecError
@@ -23,6 +24,11 @@ class Categories:
     def width(self) -> int:
         """The number of columns."""
         return len(self.sizes)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where the categories of each column begin, if those of all columns are numbered through."""
+        return tuple(accumulate((0, *self.sizes[:-1])))
 
     def __repr__(self) -> str:
         return f"Categories({', '.join(map(str, self.sizes))})"

@@ -123,7 +123,7 @@ class NodeReferences(FeatureEmbedding):
         super().__init__(None, outputs)
         self.spec = spec
         self.register_buffer("weight", torch.zeros(outputs, sum(spec.sizes)))
-        self.register_buffer("starts", torch.tensor([0, *spec.sizes[:-1]]).cumsum(0), persistent=False)
+        self.register_buffer("starts", torch.tensor(spec.starts), persistent=False)
 
     def embedded(self, features: Tensor | None, name: str) -> Tensor:
         """(…, c) → (out, …)."""

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Flags
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.molecules.parsing import is_mol, require_rdkit, smiles_of
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule, reader_named
@@ -357,6 +358,15 @@ class Predictor:
 
         return ModelOutput(rows, self.card.outputs, self.model.readout.level == "node", torch.float64)
 
+    def _strange(self, batch: PointBatch) -> Flags | None:
+        """(G,) which graphs have nodes of a category that the model was not trained on; None where it is not known."""
+        found = self.bundle.uncertainty
+        if found is None or found.domain is None:
+            return None
+        index = batch.index.cpu().numpy()  # nodes stand in the order of the batch
+        graphs = np.repeat(index, batch.num_nodes.cpu().numpy()[index])
+        return found.domain.strange(self.card.node, batch.x, graphs, batch.num_graphs)
+
     def answers(self, confidence: float) -> ModelOutput:
         """(rows, k + Σ widths) float64: predictions, then the numbers of :meth:`Uncertainty.columns`."""
         found, of_nodes = self._uncertainty("intervals"), self.model.readout.level == "node"
@@ -366,7 +376,7 @@ class Predictor:
             members = self.member_outputs(batch, first)
             fingerprints = None if batch.fingerprint is None else batch.fingerprint.cpu().numpy()
             representations = None if of_nodes else first[0].cpu().numpy()
-            seen = Seen(members, batch.num_nodes.cpu().numpy(), representations, fingerprints)
+            seen = Seen(members, batch.num_nodes.cpu().numpy(), representations, fingerprints, self._strange(batch))
             answers = found(seen, confidence, threads=torch.get_num_threads())
             return torch.from_numpy(np.concatenate([answers.predictions, found.numbers(answers)], axis=1))
 

@@ -2,7 +2,8 @@
 
 A graph is in the domain if all of these hold:
 
-1. it has no fewer and no more nodes than the graphs of the training part;
+1. it has no fewer and no more nodes than the graphs of the training part, and none of a category (an element, a charge)
+   that does not occur there: what the model does with those was never learned;
 2. its representation is no farther from those of the training part (mean Euclidean distance to the 5 nearest, channels
    in units of their standard deviation) than 99 % of the training graphs are from the others;
 3. of molecules, its Tanimoto similarity to the nearest training molecule (Morgan fingerprints of radius 2, 2048 bits)
@@ -24,9 +25,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pointset.arrays import Array, Flags, Floats, Integers
 from pointset.native.similarity import FingerprintSet, Packed
+from pointset.specs import Categories, Spec
 
 if TYPE_CHECKING:
     from pointset.training.bundle import Place
@@ -66,12 +69,20 @@ class Domain:
     largest_distance: float
     fingerprints: FingerprintSet | None = None
     least_similarity: float = 0.0
+    categories: Flags | None = None  # (Σ sizes,) of nodes with categories: which of them occur
 
     @classmethod
     def fit(
-        cls, num_nodes: Integers, representations: Array, fingerprints: Packed | None, *, threads: int = 1
+        cls,
+        num_nodes: Integers,
+        representations: Array,
+        fingerprints: Packed | None,
+        *,
+        categories: Flags | None = None,
+        threads: int = 1,
     ) -> Domain | None:
-        """From the training part: sizes (G,), representations (G, d), fingerprints (G, 256) of molecules.
+        """From the training part: sizes (G,), representations (G, d), fingerprints (G, 256) of molecules, categories
+        (Σ sizes,) of its nodes that occur.
 
         None where there are too few graphs to say what is usual.
         """
@@ -87,21 +98,46 @@ class Domain:
             similar = FingerprintSet(fingerprints[subset(len(fingerprints), MOST_FINGERPRINTS)])
             least = float(np.quantile(similar.nearest_others(threads=threads), 1 - _INSIDE_BY_SIMILARITY))
         largest = float(np.quantile(others, _INSIDE_BY_DISTANCE))
-        return cls(int(num_nodes.min()), int(num_nodes.max()), mean, spread, kept, largest, similar, least)
+        nodes = int(num_nodes.min()), int(num_nodes.max())
+        return cls(*nodes, mean, spread, kept, largest, similar, least, categories)
 
     def __call__(
-        self, num_nodes: Integers, representations: Array, fingerprints: Packed | None, *, threads: int = 1
+        self,
+        num_nodes: Integers,
+        representations: Array,
+        fingerprints: Packed | None,
+        *,
+        strange: Flags | None = None,
+        threads: int = 1,
     ) -> InDomain:
-        """How near graphs are: sizes (G,), representations (G, d), fingerprints (G, 256) where they are molecules."""
+        """How near graphs are: sizes (G,), representations (G, d), fingerprints (G, 256) where they are molecules, and
+        whether they are :meth:`strange`.
+        """
         scaled = ((representations.astype(np.float64) - self.mean) / self.spread).astype(np.float32)
         distance, neighbours = _nearest(scaled, self.representations)
         inside = (num_nodes >= self.least_nodes) & (num_nodes <= self.most_nodes) & (distance <= self.largest_distance)
+        if strange is not None:
+            inside &= ~strange
         similarity = None
         if self.fingerprints is not None and fingerprints is not None:
             similarity = self.fingerprints.nearest(fingerprints, threads=threads)
             similarity[~fingerprints.any(1)] = np.nan  # a graph of which no fingerprint is known
             inside &= ~(similarity < self.least_similarity)
         return InDomain(similarity, distance, neighbours, inside)
+
+    def strange(self, spec: Spec, x: Tensor | None, graphs: Integers, count: int) -> Flags | None:
+        """(G,) whether any node of a graph has a category that does not occur in the training part.
+
+        Args:
+            spec: of the node features.
+            x: (N, c) of all nodes.
+            graphs: (N,) to which graph each belongs.
+            count: G.
+        """
+        if self.categories is None or x is None or not isinstance(spec, Categories):
+            return None
+        unknown = ~self.categories[x.cpu().numpy() + np.array(spec.starts)].all(1)
+        return np.bincount(graphs[unknown], minlength=count).astype(np.bool_)
 
     @property
     def references(self) -> int:
@@ -122,6 +158,8 @@ class Domain:
         }
         if self.fingerprints is not None:
             arrays["fingerprints"] = self.fingerprints.packed
+        if self.categories is not None:
+            arrays["categories"] = self.categories.astype(np.uint8)
         return plain, arrays
 
     @classmethod
@@ -138,6 +176,9 @@ class Domain:
             fits = array is not None and array.dtype == kinds[name] and array.ndim == len(shape) and len(array)
             if array is None or not fits or array.shape[-1] != shape[-1] or not np.isfinite(array).all():
                 raise place.wrong(f"an array {name} of finite numbers, of shape {shape}, in the bundle")
+        categories = arrays.get("categories")  # older bundles have none
+        if categories is not None and (categories.dtype != np.uint8 or categories.ndim != 1):
+            raise place.wrong("an array categories of zeros and ones, in the bundle")
         if len(nodes) != 2 or (arrays["spread"] <= 0).any():
             raise place.wrong("the least and the largest number of nodes, and positive spreads")
         return cls(
@@ -149,7 +190,17 @@ class Domain:
             place.at("largest_distance").number(),
             FingerprintSet(arrays["fingerprints"]) if similarity.value is not None else None,
             0.0 if similarity.value is None else similarity.number(),
+            None if categories is None else categories.astype(np.bool_),
         )
+
+
+def categories_of(spec: Spec, x: Tensor | None) -> Flags | None:
+    """(Σ sizes,) which categories occur among nodes (N, c); None of nodes without categories."""
+    if x is None or not isinstance(spec, Categories):
+        return None
+    found = np.zeros(sum(spec.sizes), dtype=np.bool_)
+    found[(x.cpu().numpy() + np.array(spec.starts)).ravel()] = True
+    return found
 
 
 def subset(count: int, most: int) -> Integers:

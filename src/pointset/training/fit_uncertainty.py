@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +15,10 @@ from pointset.datasets.molecules.descriptors import morgan_matrix, packed
 from pointset.encoders.model import PointModel, evaluating
 from pointset.errors import MissingExtraError
 from pointset.native.similarity import Packed
+from pointset.points.graphs import consecutive, starts
 from pointset.training.batches import evaluation_loader
 from pointset.training.data import TrainingData
-from pointset.training.domain import MOST_FINGERPRINTS, MOST_REPRESENTATIONS, Domain, subset
+from pointset.training.domain import MOST_FINGERPRINTS, MOST_REPRESENTATIONS, Domain, categories_of, subset
 from pointset.training.uncertainty import Seen, Uncertainty
 
 _OWN_READER = "ogb"  # molecules that MoleculeReader reads, which gives fingerprints
@@ -46,7 +48,9 @@ def fit_uncertainty(model: PointModel, data: TrainingData, members: Mapping[str,
         representations = representations_of(model, data, known)
         fingerprints = fingerprints_of(data, train[subset(len(train), MOST_FINGERPRINTS)])
         threads = torch.get_num_threads()
-        domain = Domain.fit(data.points.num_nodes[train], representations, fingerprints, threads=threads)
+        categories = categories_of(data.card.node, _nodes_of(data, train)[0])
+        known_as: dict[str, Any] = {"categories": categories, "threads": threads}
+        domain = Domain.fit(data.points.num_nodes[train], representations, fingerprints, **known_as)
     seen = see(model, data, val, members["val"], domain)
     known_targets = data.targets(graphs_with_errors(data))
     return Uncertainty.fit(data.card, seen, data.targets(val), members["known"], known_targets, domain)
@@ -58,7 +62,17 @@ def see(model: PointModel, data: TrainingData, graphs: Integers, members: Tensor
     if domain is None:
         return seen
     fingerprints = None if domain.fingerprints is None else fingerprints_of(data, graphs)
-    return seen._replace(representations=representations_of(model, data, graphs), fingerprints=fingerprints)
+    strange = domain.strange(data.card.node, *_nodes_of(data, graphs), len(graphs))
+    representations = representations_of(model, data, graphs)
+    return seen._replace(representations=representations, fingerprints=fingerprints, strange=strange)
+
+
+def _nodes_of(data: TrainingData, graphs: Integers) -> tuple[Tensor | None, Integers]:
+    """(N, c) features of the nodes of these graphs, and (N,) the place of each one's graph among them."""
+    x, counts = data.dataset.features.x, data.points.num_nodes
+    rows = consecutive(starts(counts)[graphs], counts[graphs])
+    places = np.repeat(np.arange(len(graphs)), counts[graphs])
+    return None if x is None else x[torch.from_numpy(rows)], places
 
 
 def representations_of(model: PointModel, data: TrainingData, graphs: Integers) -> Array:

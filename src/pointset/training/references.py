@@ -105,7 +105,7 @@ def _counts(dataset: Dataset) -> Floats:
     spec, x = dataset.card.node, dataset.features.x
     if not isinstance(spec, Categories) or x is None:
         raise SpecError(f"{dataset.card.name} has no node categories; expected some")
-    columns = x.numpy() + np.cumsum([0, *spec.sizes[:-1]])  # (N, c)
+    columns = x.numpy() + np.array(spec.starts)  # (N, c)
     width, graphs = sum(spec.sizes), len(dataset)
     place = np.repeat(np.arange(graphs), dataset.arrays.num_nodes)[:, None] * width + columns
     return np.bincount(place.ravel(), minlength=graphs * width).reshape(graphs, width).astype(np.float64)

@@ -48,6 +48,7 @@ class Seen(NamedTuple):
     num_nodes: Integers  # (G,)
     representations: Array | None = None  # (G, d) of the first member; not of models of nodes
     fingerprints: Packed | None = None  # (G, 256) of molecules
+    strange: Flags | None = None  # (G,) with nodes of a category that does not occur in the training part
 
 
 class Answers(NamedTuple):
@@ -98,7 +99,8 @@ class Uncertainty:
         """How near graphs are to the training part; None where the model has no domain."""
         if self.domain is None or seen.representations is None:
             return None
-        return self.domain(seen.num_nodes, seen.representations, seen.fingerprints, threads=threads)
+        more: dict[str, Any] = {"strange": seen.strange, "threads": threads}
+        return self.domain(seen.num_nodes, seen.representations, seen.fingerprints, **more)
 
     def _terms(self, seen: Seen, near: InDomain | None) -> Floats:
         """(rows, k, J) what the difficulty is made of."""
