@@ -229,6 +229,20 @@ def test_numbers_as_csv(folder: Path) -> None:
     assert [row["element"] for row in found if row["part"] == "atom"] == ["C", "C", "O", "C", "N"]
 
 
+def test_atoms_are_found_in_what_was_given(folder: Path) -> None:
+    model = load(folder / "model")
+    for given in ("Oc1ccccc1N", "c1ccc(N)c(O)c1", "[OH:7]c1c([NH2:3])cccc1"):
+        mol = Chem.MolFromSmiles(given)
+        for what in (given, mol, Chem.AddHs(mol)):
+            (found,) = model.explain([what])
+            assert found.given_atoms is not None
+            assert [mol.GetAtomWithIdx(at).GetSymbol() for at in found.given_atoms] == list(found.elements)
+            oxygen = found.elements.index("O")
+            assert mol.GetAtomWithIdx(found.given_atoms[oxygen]).GetSymbol() == "O"
+    invoke("explain", str(folder / "model"), "OCC", "-o", "given.csv", "--quiet")
+    assert [row["given_atom"] for row in rows("given.csv") if row["part"] == "atom"] == ["2", "1", "0"]
+
+
 def test_pictures_and_a_page(folder: Path) -> None:
     invoke("explain", "model", ASPIRIN, "CCO", "C", "-o", "three.svg", "--numbers")
     root = ElementTree.parse("three.svg").getroot()

@@ -534,3 +534,15 @@ def test_a_wrong_choice_of_kernels_is_refused_before_any_row(monkeypatch: pytest
     monkeypatch.setenv("POINTSET_NATIVE", "perhaps")
     with pytest.raises(SpecError, match="POINTSET_NATIVE is 'perhaps'; expected 0"):
         predictor_of(molecule_card(names=("logS",)))
+
+
+def test_none_is_what_rdkit_could_not_read() -> None:
+    predictor = predictor_of(molecule_card())
+    with pytest.raises(GraphError, match="item 1: got None, as RDKit gives for a SMILES that it cannot read"):
+        predictor.predict(["CCO", None])
+    assert predictor.predict(["CCO", None], on_error="nan").isnan().tolist() == [[False], [True]]
+
+
+def test_a_cxsmiles_extension_is_named() -> None:
+    with pytest.raises(PointsetError, match="leave out the CXSMILES extension"):
+        predictor_of(molecule_card()).predict(["CCO |$;;$|"])

@@ -15,7 +15,15 @@ import torch
 from pointset.arrays import Floats
 from pointset.datasets.card import Level, Task
 from pointset.datasets.molecules.descriptors import descriptors_by_atom
-from pointset.datasets.molecules.parsing import Molecule, MoleculeError, elements_of
+from pointset.datasets.molecules.parsing import (
+    Molecule,
+    MoleculeError,
+    elements_of,
+    is_mol,
+    parse,
+    silent_rdkit,
+    smiles_of,
+)
 from pointset.encoders.attributions import GraphContributions, Method, contributions
 from pointset.errors import SpecError, did_you_mean
 from pointset.files import replacing, write_csv
@@ -35,6 +43,7 @@ _OUTSIDE = "unlike the training molecules: do not rely on it"
 _MISSED = 0.02  # of prediction − baseline: a residual that is worth mentioning
 _HEADER = (
     "molecule", "smiles", "target", "part", "atom", "other_atom", "element", "contribution", "spread", "total",
+    "given_atom",
 )  # fmt: skip
 
 
@@ -65,6 +74,7 @@ class Attribution:
     interval: tuple[float, float] | None = None  # of a number, where the model is calibrated: 90 %
     doubt: str = ""  # why the prediction should not be trusted: outside of the model's domain
     predicted: float | None = None  # the probability of a label or class
+    given_atoms: tuple[int, ...] | None = None  # (n,) the number of each atom in what was given; None: cannot be told
 
     @property
     def probability(self) -> float | None:
@@ -139,19 +149,30 @@ class Attribution:
 
 
 def explained(
-    predictor: Predictor, smiles: Sequence[str], target: str | None, method: Method, progress: bool | None
+    predictor: Predictor, given: Sequence[Any], target: str | None, method: Method, progress: bool | None
 ) -> list[Attribution]:
-    """The attributions of :meth:`Predictor.explain`."""
+    """The attributions of :meth:`Predictor.explain`, of SMILES and RDKit molecules."""
     _check_model(predictor)
     column = _chosen_column(predictor, target)
-    molecules, graphs = _read(predictor, smiles)
+    molecules, graphs = _read(predictor, [smiles_of(one) if is_mol(one) else one for one in given])
     found: list[Attribution] = []
     with progress_bar("Explaining", len(molecules), show=progress) as advance:
         for start in range(0, len(molecules), _TOGETHER):
             some = slice(start, start + _TOGETHER)
             found += _with_doubts(predictor, _attributions(predictor, molecules[some], graphs[some], column, method))
             advance(len(molecules[some]))
-    return found
+    return [replace(one, given_atoms=_given_atoms(what, one)) for what, one in zip(given, found, strict=True)]
+
+
+def _given_atoms(given: Any, found: Attribution) -> tuple[int, ...] | None:
+    """(n,) which atom of the SMILES or molecule that was given each atom is; equal ones may change places."""
+    with silent_rdkit():
+        try:
+            mol = given if is_mol(given) else parse(given, lenient=True)
+            match = mol.GetSubstructMatch(parse(found.smiles, lenient=True))
+        except (MoleculeError, RuntimeError, ValueError):
+            return None
+    return tuple(match) if len(match) == len(found.elements) else None
 
 
 def _with_doubts(predictor: Predictor, found: list[Attribution]) -> list[Attribution]:
@@ -359,8 +380,9 @@ def _csv_rows(several: Sequence[Attribution]) -> Iterator[Sequence[object]]:
         start = (row, one.smiles, one.target)
         yield _csv_row(start, "baseline", one.baseline)
         columns = (one.elements, one.atoms.tolist(), one.atom_spread.tolist(), one.totals.tolist())
+        given = one.given_atoms or [""] * len(one.elements)
         for at, (element, value, spread, total) in enumerate(zip(*columns, strict=True)):
-            yield _csv_row(start, "atom", value, (at, "", element), spread, total)
+            yield _csv_row(start, "atom", value, (at, "", element), spread, total, given=given[at])
         for (a, b), value in one.bonds.items():
             yield _csv_row(start, "bond", value, (a, b, ""), one.bond_spread[a, b])
         if one.environments.any() or one.descriptors:
@@ -377,6 +399,7 @@ def _csv_row(
     value: float,
     where: tuple[object, object, object] = ("", "", ""),
     *more: float,
+    given: object = "",
 ) -> Sequence[object]:
     """``more``: spread and total, where there are any."""
-    return (*start, part, *where, f"{value:.9g}", *(f"{one:.9g}" for one in more), *[""] * (2 - len(more)))
+    return (*start, part, *where, f"{value:.9g}", *(f"{one:.9g}" for one in more), *[""] * (2 - len(more)), given)

@@ -345,8 +345,7 @@ class Predictor:
         """
         from pointset.prediction.attributions import explained
 
-        items = [smiles_of(one) if is_mol(one) else one for one in _as_items(smiles)]
-        return explained(self, items, target, method, progress)
+        return explained(self, list(_as_items(smiles)), target, method, progress)
 
     def predictions(self) -> ModelOutput:
         """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
@@ -509,6 +508,8 @@ def _as_items(items: Any) -> Iterable[Any]:
 
 def _with_smiles(item: Any) -> Any:
     """A molecule of RDKit as its SMILES, or why it has none; anything else as it is."""
+    if item is None:
+        return GraphError("got None, as RDKit gives for a SMILES that it cannot read; expected a molecule or a graph")
     return or_error(smiles_of, item) if is_mol(item) else item
 
 

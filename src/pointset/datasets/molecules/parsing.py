@@ -128,9 +128,10 @@ def screen(smiles: object) -> str:
             "raise pointset.datasets.molecules.parsing.MAX_CHARACTERS"
         )
     if (rest := text.split(maxsplit=1))[1:]:
+        extended = rest[1].startswith("|") and rest[1].endswith("|")
+        remedy = "leave out the CXSMILES extension" if extended else "put a name into a column of its own"
         raise MoleculeError(
-            f"the SMILES {shown(rest[0])} is followed by {shown(rest[1])}; expected the SMILES alone: "
-            "put a name into a column of its own"
+            f"the SMILES {shown(rest[0])} is followed by {shown(rest[1])}; expected the SMILES alone: {remedy}"
         )
     if not (text.isascii() and text.isprintable()):
         strange = next(character for character in text if not (character.isascii() and character.isprintable()))
