@@ -59,7 +59,9 @@ def run(words: Sequence[object], log: IO[str], environment: Mapping[str, str]) -
     command = [str(word) for word in words]
     print("$", *command, file=log, flush=True)
     start = time.monotonic()
-    process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **one_thread, **environment})
+    # With bytecode, as on any machine where a program is started twice.
+    around = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, stdout=log, stderr=log, env={**around, **one_thread, **environment})
     try:
         _, status, used = os.wait4(process.pid, 0)  # of this child alone, and of those it waited for
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,7 +115,6 @@ def check(
             options |= {"targets": table, "columns": target, "level": level}
         judgement = None
         if molecules:
-            options = _columns_by_number(file, options)
             judgement = _judged(file, options)
             if judgement is not None and judgement.asks:  # all that could be meant is checked
                 options["targets"] = list(judgement.targets) or [one.column for one in judgement.candidates]
@@ -156,23 +154,6 @@ def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Pat
     return dataset
 
 
-def _columns_by_number(file: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Columns that are not named like that, but are whole numbers, are meant by number."""
-    from pointset.datasets.own.table_files import open_table
-
-    header = open_table(file, header=options["header"], sheet=options["sheet"]).header
-
-    def column(text: str) -> str | int:
-        return int(text) if text not in header and re.fullmatch("[0-9]{1,9}", text) else text
-
-    smiles, targets, weights = options["smiles"], options["targets"], options["weights"]
-    return options | {
-        "smiles": None if smiles is None else column(smiles),
-        "targets": None if targets is None else [column(text) for text in targets],
-        "weights": None if weights is None else column(weights),
-    }
-
-
 def _print(dataset: Dataset, judgement: Judgement | None, *, as_json: bool, written: bool) -> None:
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits.leaks import describe_leaks, find_leaks
@@ -210,12 +191,12 @@ def _show_columns(judgement: Judgement) -> None:
     console = output_console()
     table = plain_table(console, "column", "values", "example", "taken for", "because", numbers=["values"])
     for one in judgement.columns[:_MOST_COLUMNS]:
-        values = f"{one.values:,} {one.kind}" if one.values else one.kind
+        values = counted(one.values, one.kind.removesuffix("s")) if one.values else one.kind
         cells = (one.name, values, one.example, one.role.value, one.reason)
         table.add_row(*(Text(printable(cell)) for cell in cells))  # a unit such as [nM] is no markup
     console.print(table)
     if (more := len(judgement.columns) - _MOST_COLUMNS) > 0:
-        console.print(f"… and {more:,} more columns")
+        console.print(f"… and {counted(more, 'more column')}")
     if judgement.asks:
         for line in f"Training will ask which columns are the targets. {judgement.question()}".split("\n"):
             say(line, style="yellow")
