@@ -33,7 +33,7 @@ from chemists_data import PARTS, SETS, Molecules, Reals, load, write_prediction_
 from chemists_methods import PREDICTED, TRAINING, Method, Unit, Usage, method_named, read_predictions, run
 from chemists_scores import METRICS, score
 from chemists_summary import summarise
-from pointset.files import replacing, try_lock, write_json
+from pointset.files import read_json, replacing, try_lock, write_json
 
 METHODS = ("pointset", "chemprop", "forest", "boosting")
 SEEDS = (0, 1, 2)
@@ -62,6 +62,7 @@ def measure(
         "without_prediction": missing,
         "scores": _scores(molecules.kind, arrays),
         **_coverage(arrays),
+        **_calibration(unit.folder / "run" / "result.json"),
         "training": _rounded(training),
         "prediction": _rounded(prediction)
         | {
@@ -120,6 +121,17 @@ def _coverage(arrays: dict[str, Reals]) -> dict[str, Any]:
     known = ~np.isnan(truth) & ~np.isnan(lower) & ~np.isnan(upper)
     hit = (lower <= truth) & (truth <= upper)
     return {"coverage": {"share": float(hit[known].mean()), "width": float((upper - lower)[known].mean())}}
+
+
+def _calibration(result: Path) -> dict[str, Any]:
+    """What a run says of its intervals or sets on the test part, also by similarity; nothing for other methods."""
+    if not result.exists():
+        return {}
+    found = read_json(result)["calibration"]
+    known = [one for one in found["per_target"].values() if one["coverage"] is not None]
+    rows = sum(one["rows"] for one in known)
+    share = sum(one["rows"] * one["coverage"] for one in known) / rows if rows else None
+    return {"held": {"kind": found["kind"], "rows": rows, "share": share, "by_similarity": found["by_similarity"]}}
 
 
 def _rounded(usage: Usage) -> dict[str, float]:

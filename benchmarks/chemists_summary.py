@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,7 +136,7 @@ def figures_of_set(methods: Mapping[str, Seeds], ours: str) -> dict[str, Any]:
 
 
 def _method_figures(metric: str, seeds: Seeds, also: Sequence[str]) -> dict[str, Any]:
-    covered = [unit.record["coverage"] for unit in seeds.values() if "coverage" in unit.record]
+    covered = [share for unit in seeds.values() if (share := _covered(unit)) is not None]
     return {
         "seeds": sorted(seeds),
         "test": _rounded(mean_score(metric, seeds)),
@@ -151,9 +151,40 @@ def _method_figures(metric: str, seeds: Seeds, also: Sequence[str]) -> dict[str,
         "after start-up": _rounded(_mean(seeds, "prediction", "rows_per_cpu_second_after_start")),
         "start-up CPU seconds": _rounded(_mean(seeds, "start_up", "cpu_seconds")),
         "prediction MB": _rounded(_mean(seeds, "prediction", "peak_mb")),
-        **({"coverage": _rounded(float(np.mean([one["share"] for one in covered])))} if covered else {}),
+        **({"coverage": _rounded(float(np.mean(covered)))} if covered else {}),
         "settings": next(iter(seeds.values())).record["settings"],
         "version": next(iter(seeds.values())).record["version"],
+    }
+
+
+def _covered(unit: Found) -> float | None:
+    """The share of the test rows whose interval, or set of labels, holds the truth; None without any."""
+    for key in ("held", "coverage"):
+        if (share := unit.record.get(key, {}).get("share")) is not None:
+            return float(share)
+    return None
+
+
+def coverage_by_similarity(methods: Iterable[Seeds]) -> dict[str, list[dict[str, Any]]]:
+    """Over all sets and seeds, of intervals and of sets of labels: rows and coverage in bins of similarity."""
+    bins: dict[str, dict[tuple[float, float], list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
+    for seeds in methods:
+        for unit in seeds.values():
+            held = unit.record.get("held", {"by_similarity": []})
+            for one in held["by_similarity"]:
+                if one["coverage"] is not None:
+                    bins[held["kind"]][one["from"], one["to"]].append((one["rows"], one["coverage"]))
+    return {
+        kind: [
+            {
+                "from": low,
+                "to": high,
+                "rows": sum(rows for rows, _ in found),
+                "coverage": _rounded(sum(rows * share for rows, share in found) / sum(rows for rows, _ in found)),
+            }
+            for (low, high), found in sorted(of_kind.items())
+        ]
+        for kind, of_kind in bins.items()
     }
 
 
@@ -265,5 +296,8 @@ def summarise(folder: Path, ours: str, json_file: Path | None) -> None:
     print(markdown(sets, overall, ours))
     if json_file is not None:
         about = f"{SAMPLES} samples of the test rows within each seed; level: the interval of the difference holds 0"
-        content = {"intervals": about, "sets": sets, f"{ours} against": overall, **machine(version("torch"))}
+        near = coverage_by_similarity(methods[ours] for methods in units.values() if ours in methods)
+        content: dict[str, Any] = {"intervals": about, "sets": sets, f"{ours} against": overall}
+        content |= {"coverage by similarity": near}
+        content |= machine(version("torch"))
         write_json(json_file, content)
