@@ -22,7 +22,7 @@ from pointset.text import clipped
 
 _WIDTH, _HEIGHT = 380.0, 270.0  # of a molecule
 _TITLE, _LINE, _LEGEND, _MARGIN = 24.0, 17.0, 44.0, 14.0
-_LETTERS = 58  # on a line below a title
+_LETTERS = 52  # on a line below a title
 _MOST_COLUMNS = 3
 _TOO_LARGE = "too large to be drawn"
 
