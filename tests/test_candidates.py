@@ -16,7 +16,10 @@ from pointset.datasets.own import graph_files, smiles_csv
 from pointset.datasets.own.candidates import Judgement, Role, UnclearTargetsError, judge_columns
 from pointset.datasets.own.columns import settled_roles
 from pointset.datasets.own.csv_rows import CsvFile
+from pointset.datasets.own.part_files import smiles_files
+from pointset.errors import FileFormatError, SpecError
 from pointset.runs.recipe_files import read_recipe
+from pointset.training.data import load_data
 
 pytest.importorskip("rdkit.Chem")
 
@@ -65,7 +68,8 @@ def test_the_only_candidate_is_taken_and_said(tmp_path: Path) -> None:
         ("key", list(range(7, 7 + ROWS)), "running numbers"),
         ("registry", [10_000 + (37 * row) % 9973 for row in range(ROWS)], "like an identifier"),
         ("CID", [row % 5 for row in range(ROWS)], "named like an identifier"),
-        ("fold", [row % 5 for row in range(ROWS)], "named like an identifier"),
+        ("fold", [row % 5 for row in range(ROWS)], "looks like a split by number"),
+        ("cv_fold", [row % 5 for row in range(ROWS)], "looks like a split by number"),
         ("temperature", [298] * ROWS, "the same value in every row"),
     ],
 )
@@ -157,7 +161,8 @@ def test_a_column_that_only_looks_like_a_split_is_named_and_not_used(tmp_path: P
     dataset = smiles_csv(table(tmp_path, columns))
     assert dataset.target_names == ("y",) and len(dataset.split["test"]) == 6
     notes = "\n".join(dataset.card.notes)
-    assert "'fold' is named like a split, but holds '0', '1', '2'" in notes
+    assert "'fold' looks like a split by number ('0', '1', '2', …), which is not used" in notes
+    assert "dataset.options.split=column:NAME" in notes and "--folds" in notes and "identifier" not in notes
     assert "'scaffold_split' holds words of a split; it is not used" in notes and "column:scaffold_split" in notes
     strange = {"y": numbers(), "split": ["train", "holdout"] * 30}
     assert any("'holdout'" in note for note in smiles_csv(table(tmp_path, strange)).card.notes)
@@ -227,3 +232,82 @@ def test_moleculenet_is_understood(shared_data: Path, name: str, targets: int | 
     if found.asks:
         assert [found.columns[column].name for column in found.targets] == ["Solubility"]
         assert "dataset.targets=[Solubility]" in found.question() and "SD: " in found.question()
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [
+        (["train", "train", "val", "tets"], "'tets' (15 rows)"),
+        (["train", "valid", "test", "external"], "'external' (15 rows)"),
+        (["train", "test", "NA", "old"], "'NA' (15 rows), 'old' (15 rows)"),
+    ],
+    ids=["typing error", "external", "two"],
+)
+def test_unknown_words_in_a_split_stop_instead_of_a_random_split(
+    tmp_path: Path, words: list[str], unknown: str
+) -> None:
+    path = table(tmp_path, {"y": numbers(), "Split": words * (ROWS // 4)})
+    with pytest.raises(SpecError) as caught:
+        smiles_csv(path)
+    message = str(caught.value)
+    assert f"the column 'Split' is a split, but holds {unknown}; expected train, val" in message
+    for remedy in ("Correct", "clear", "dataset.options.split=random", "--split random"):
+        assert remedy in message
+    assert len(smiles_csv(path, split="random", targets="y")) == ROWS
+    test_file = table(tmp_path, {"y": numbers(9, 9)}, "test.csv")
+    assert len(smiles_files(path, test_file=test_file, targets="y").split["test"]) == 9  # other files are the split
+
+
+def test_the_word_behind_the_sample_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pointset.datasets.own.candidates._SAMPLE", 10)
+    path = table(tmp_path, {"y": numbers(), "split": ["train", "test", "train", "x"] * (ROWS // 4)})
+    with pytest.raises(SpecError, match=r"'x' \(15 rows\)"):
+        smiles_csv(path)
+
+
+@pytest.mark.parametrize("cells", [[298.5] * ROWS, [1] * ROWS], ids=["numbers", "labels"])
+def test_the_same_value_in_every_row_is_no_target_also_alone(tmp_path: Path, cells: list[Any]) -> None:
+    path = table(tmp_path, {"y": cells})
+    found = judged(tmp_path, {"y": cells})
+    assert not found.asks and not found.targets and roles(found) == {"y": Role.OTHER}
+    assert "not targets: 'y' (the same value in every row)" in found.notes
+    with pytest.raises(SpecError, match=r"has no targets.*\n.*\n.*the same value in every row"):
+        load_data(read_recipe("molecules", [f"dataset.file={path}"]))
+
+
+def test_columns_without_a_name_of_their_own_are_suggested_by_number(tmp_path: Path) -> None:
+    lines = [f"{'C' * (row + 1)},{a},{b}" for row, (a, b) in enumerate(zip(numbers(1), numbers(2), strict=True))]
+    path = tmp_path / "plain.csv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(UnclearTargetsError) as caught:
+        smiles_csv(path, smiles=0, header=False)
+    assert "add 'dataset.targets=[1]'" in str(caught.value) and "--target 1" in str(caught.value)
+    assert "together, 'dataset.targets=[1,2]'" in str(caught.value)
+    (word,) = shlex.split(str(caught.value).rpartition("together, ")[2])
+    targets = read_recipe("molecules", [word]).dataset.targets
+    assert smiles_csv(path, smiles=0, header=False, targets=targets).target_names == ("column 1", "column 2")
+    assert smiles_csv(path, smiles=0, header=False, targets=["column 2"]).target_names == ("column 2",)
+    path.write_text("\n".join(["smiles,y,y", *lines]) + "\n")
+    for named in (None, ["y"]):
+        with pytest.raises(FileFormatError, match=r"names 'y' more than once .*1 and 2.*dataset.targets=\[1\]"):
+            smiles_csv(path, targets=named)
+    second = smiles_csv(path, targets=["2"])
+    assert second.targets is not None and second.targets.flatten().tolist() == numbers(2)
+
+
+def test_digits_are_a_name_before_they_are_a_number(tmp_path: Path) -> None:
+    path = table(tmp_path, {"2": numbers(1), "y": numbers(2)})
+    for chosen, seed in (("2", 1), (2, 2), ("1", 1)):
+        dataset = smiles_csv(path, targets=[chosen])
+        assert dataset.targets is not None and dataset.targets.flatten().tolist() == numbers(seed)
+    with pytest.raises(SpecError, match=r"got 7 for targets= .*expected 0 to 2"):
+        smiles_csv(path, targets=["7"])
+
+
+def test_counts_in_the_check_agree_with_their_nouns(tmp_path: Path) -> None:
+    path = table(tmp_path, {"y": [1.5], "z": [2.5], "word": ["a"]})
+    result = CliRunner().invoke(app, ["datasets", "check", str(path)], env={"COLUMNS": "200"})
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert any(line.startswith("y 1 number 1.5") for line in lines), result.output
+    assert any(line.startswith("word 1 word a") for line in lines)
+    assert "y: numbers, 1 value, e.g. 1.5" in lines

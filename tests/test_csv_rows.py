@@ -118,8 +118,47 @@ def test_without_a_header_the_first_line_is_a_row(tmp_path: Path) -> None:
 
 def test_rows_of_the_wrong_length_are_bad_and_stop_nothing(tmp_path: Path) -> None:
     rows = read(table(tmp_path, "a,b\n1\n1,2\n1,2,3\n,,,\n  \n3,4\n"))
-    assert [(row.line, row.problem is None) for row in rows] == [(2, False), (3, True), (4, False), (7, True)]
-    assert rows[0].problem == "the row has 1 cells; expected 2, as in the first line"
+    good = [(row.line, row.problem is None) for row in rows]
+    assert good == [(2, False), (3, True), (4, False), (5, True), (7, True)]
+    assert rows[0].problem == "the row has 1 cell; expected 2, as in the first line"
+    assert rows[3].cells == ["", ""]  # only separators: an empty row, however many they are
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", 'smiles\nCCO\n""\nCCN\n""\n'),
+        ("t.csv", 'smiles\nCCO\n\nCCN\n  \n\t\n""\n'),
+        ("t.csv", "smiles,y\nCCO,1\n,\n\n \nCCN,2\n , \n,\n\n"),
+        ("t.csv", 'smiles;y\nCCO;1\n"";""\nCCN;2\n;\n'),
+        ("t.tsv", "smiles\ty\nCCO\t1\n\t\n  \nCCN\t2\n\t\n"),
+    ],
+    ids=["one column", "blank lines", "commas", "quotes", "tabs"],
+)
+def test_lines_without_values_are_rows_where_pandas_reads_them(tmp_path: Path, name: str, content: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    path = table(tmp_path, content, name)
+    frame = pandas.read_csv(path, sep=CsvFile(path).delimiter, dtype=str, keep_default_na=False)
+    expected = [[cell.strip() for cell in row] for row in frame.to_numpy().tolist()]
+    assert [[cell.strip() for cell in cells] for _, cells in good(path)] == expected
+    filled = list(CsvFile(path).filled_rows())
+    assert [cells[0] for _, cells, _ in filled if cells[0].strip()] == ["CCO", "CCN"]
+    assert filled[-1].cells[0] == "CCN"  # for training, what follows is not there
+
+
+def test_empty_lines_before_the_header_and_in_files_without_one(tmp_path: Path) -> None:
+    assert good(table(tmp_path, ",\n\nsmiles,y\nC,1\n")) == [(4, ["C", "1"])]
+    path = table(tmp_path, ",\nC,1\n\n,\n")
+    assert [(row.line, list(row.cells)) for row in read(path, header=False)] == [
+        (1, ["", ""]),
+        (2, ["C", "1"]),
+        (4, ["", ""]),
+    ]
+
+
+def test_smi_files_keep_a_name_without_a_smiles_in_its_place(tmp_path: Path) -> None:
+    path = table(tmp_path, "CCO\tethanol\n\tno structure\n\n\t\nC\tmethane\t\n", "t.smi")
+    assert good(path) == [(1, ["CCO", "ethanol"]), (2, ["", "no structure"]), (4, ["", ""]), (5, ["C", "methane"])]
 
 
 def test_a_quote_that_is_never_closed_costs_one_row(tmp_path: Path) -> None:
@@ -249,8 +288,7 @@ def test_what_csv_writes_comes_back(
     writer.writerow(["name", *header[1:]])
     writer.writerows(rows)
     path = table(tmp_path_factory.mktemp("t"), text.getvalue().encode())
-    expected = [row for row in rows if any(one.strip() for one in row)]
-    assert [list(row.cells) for row in CsvFile(path).rows() if row.problem is None] == expected
+    assert [list(row.cells) for row in CsvFile(path).rows() if row.problem is None] == rows
 
 
 @given(content=st.one_of(st.binary(max_size=60), st.text(st.sampled_from(list('ab,;\t"\n\r\0')), max_size=80)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,3 +240,12 @@ def test_the_card_is_plain_values_for_json() -> None:
     plain = json.loads(json.dumps(CARD.as_dict()))
     assert plain["node"] == "Categories(5)" and plain["targets"][0] == {"name": "energy", "unit": "eV", "meaning": ""}
     assert plain["higher_is_better"] is False
+
+
+def test_arrays_that_are_not_to_be_written_to_are_copied() -> None:
+    y = np.array([1.5, 2.5])
+    y.flags.writeable = False  # as those of a pandas.Series; torch warns of them
+    one = np.ones(2, dtype=np.int64)
+    features: Any = GraphTable(one, 0 * one, np.zeros((2, 0), dtype=np.int64), y=y).arrays().features
+    features.y.add_(1)
+    assert y.tolist() == [1.5, 2.5]

@@ -273,6 +273,9 @@ def test_graphs_without_row_and_rows_without_graph_are_reported(tmp_path: Path) 
         (19, "no target"),
     ]
     assert "targets.csv, line 5" in dataset.rejected[0].reason
+    empty = table(tmp_path, "\n".join(["graph,y", ",", ",", *(f"{number},{number}" for number in range(20)), ",", ","]))
+    found = graph_files(path, targets=empty, columns="y").rejected
+    assert [(one.row, "'graph' is empty" in one.reason) for one in found] == [(2, True), (3, True)]
 
 
 @pytest.mark.parametrize(

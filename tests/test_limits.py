@@ -96,8 +96,10 @@ def test_limits_make_a_regression_of_0_and_1_and_are_bad_labels(tmp_path: Path) 
     assert smiles_csv(path).card.task is Task.REGRESSION
     labels = smiles_csv(path, task="binary", max_rejected=1.0)
     assert [one.row for one in labels.rejected] == [4] and "a limit" in labels.rejected[0].reason
-    with pytest.raises(SpecError, match="no number, but cells such as '>3'"):
+    with pytest.raises(SpecError, match="has only limits such as '>3', and limits alone cannot be learned from"):
         smiles_csv(table(tmp_path, [("C", ">3"), ("CC", ">4")], name="only.csv"), targets="y")
+    with pytest.raises(SpecError, match="no number, but cells such as '12 uM'"):
+        smiles_csv(table(tmp_path, [("C", "12 uM"), ("CC", ">4")], name="units.csv"), targets="y")
 
 
 def test_a_table_keeps_limits_beside_exact_values_also_from_the_cache(tmp_path: Path) -> None:

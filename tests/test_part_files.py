@@ -16,7 +16,7 @@ from pointset.files import read_json
 from pointset.prediction.evaluation import evaluate
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
-from pointset.training.data import load_data
+from pointset.training.data import describe_data, load_data
 from pointset.training.progress import Watcher
 from pointset.training.run import train
 
@@ -170,3 +170,64 @@ def test_training_asks_which_target_is_meant(tmp_path: Path) -> None:
     assert "2 columns could be targets" in str(caught.value) and "dataset.targets=[pIC50]" in str(caught.value)
     answered = load_data(read_recipe("molecules", [f"dataset.file={file}", "dataset.targets=[pIC50]"]))
     assert answered.card.target_names == ("pIC50",)
+
+
+def test_counts_at_the_start_of_a_run_agree_with_their_nouns(tmp_path: Path) -> None:
+    file = table(tmp_path, "own.csv", "N", [1.5])
+    file.write_text(file.read_text() + "CN,1.5\nC(,2.5\n")
+    recipe = read_recipe("molecules", [f"dataset.file={file}", "dataset.targets=y", "dataset.options.max_rejected=1"])
+    data = load_data(recipe)
+    assert describe_data(data) == (
+        "own.csv: regression of y; 1 graph to train, none to validate, none to test; 1 row is merged into another of "
+        "the same molecule; 1 of 3 is left out (pointset datasets check says which, and why)"
+    )
+    assert any("no validation part and no test part" in warning for warning in data.warnings)
+
+
+def test_other_files_are_read_by_number_where_names_do_not_tell(tmp_path: Path) -> None:
+    cells = [f"{a},{b}" for a, b in zip(numbers(9), numbers(9)[::-1], strict=True)]
+    files = [table(tmp_path, f"{name}.csv", name, cells, "smiles,y,y") for name in ("N", "O")]
+    dataset = smiles_files(files[0], test_file=files[1], targets=["2"])
+    assert dataset.targets is not None and dataset.targets[9:].flatten().tolist() == numbers(9)[::-1]
+
+
+def test_a_test_file_with_one_class_is_not_said_to_teach_nothing(tmp_path: Path) -> None:
+    file = table(tmp_path, "train.csv", "N", [0, 1] * 10)
+    dataset = smiles_files(file, test_file=table(tmp_path, "test.csv", "O", [1] * 5), targets="y")
+    assert not any("nothing to learn" in note for note in dataset.card.notes)
+
+
+def test_targets_by_number_in_a_recipe(tmp_path: Path) -> None:
+    cells = [f"{a},{b}" for a, b in zip(numbers(20), numbers(20)[::-1], strict=True)]
+    file = table(tmp_path, "own.csv", "N", cells, "smiles,a,b")
+    for chosen, names in (("[2]", ("b",)), ("[2,a]", ("b", "a")), ("1", ("a",))):
+        data = load_data(read_recipe("molecules", [f"dataset.file={file}", f"dataset.targets={chosen}"]))
+        assert data.card.target_names == names
+    file.write_text("\n".join(file.read_text().splitlines()[1:]) + "\n")
+    plain = ["dataset.options.header=false", "dataset.options.smiles=0", "dataset.targets=[2]", f"dataset.file={file}"]
+    train(read_recipe("molecules", [*TINY, *plain]), tmp_path / "run", watch="quiet")
+    assert evaluate(tmp_path / "run", file=file)["graphs"] == 20
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ([2.5] * 20, r"the target 'y' of own has the same value in every row of the training part \(2.5\)"),
+        ([1] * 20, r"the same value in every row of the training part \(1\)"),
+        (["high"] * 20, "has a single class in the training part, 'high'"),
+    ],
+    ids=["number", "label", "class"],
+)
+def test_what_never_varies_is_not_trained_on(tmp_path: Path, cells: list[Any], told: str) -> None:
+    file = table(tmp_path, "own.csv", "N", cells)
+    recipe = read_recipe("molecules", [*TINY, f"dataset.file={file}", "dataset.targets=[y]"])
+    with pytest.raises(SpecError, match=told):
+        train(recipe, tmp_path / "run", watch="quiet")
+
+
+def test_a_target_that_never_varies_beside_others_is_said(tmp_path: Path) -> None:
+    file = table(tmp_path, "own.csv", "N", [f"{value},2.5" for value in numbers(20)], "smiles,y,z")
+    recipe = read_recipe("molecules", [*TINY, f"dataset.file={file}", "dataset.targets=[y,z]"])
+    result = train(recipe, tmp_path / "run", watch="quiet")
+    assert any("'z' has the same value in every row (2.5)" in warning for warning in result["warnings"])
+    assert evaluate(tmp_path / "run", file=file)["graphs"] == 20

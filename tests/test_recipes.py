@@ -273,6 +273,13 @@ def test_a_recipe_changed_by_overrides_leaves_the_shipped_one_alone() -> None:
         ("dataset.target=a", "dataset.targets"),
         ("model.dim.x=3", "model.dim"),
         ("gn=1e-4", "model.noise"),
+        ("dataset.sheet=Data", "dataset.options.sheet"),
+        ("dataset.split=random", "dataset.options.split"),
+        ("dataset.max_rejected=1", "dataset.options.max_rejected"),
+        ("dataset.seed=1", "dataset.options.seed"),
+        ("dataset.weights=trust", "dataset.weight_column"),
+        ("dataset.columns=a", "dataset.targets"),
+        ("task=binary", "dataset.options.task"),
     ],
 )
 def test_an_unknown_key_names_the_nearest(override: str, nearest: str) -> None:
@@ -296,8 +303,11 @@ def test_an_unknown_key_names_the_nearest(override: str, nearest: str) -> None:
         ("trainer.memory_budget=much", "got trainer.memory_budget='much'; expected text such as 2GB, or null"),
         ("optimizer.lr=0", "got optimizer.lr=0; expected a number, above 0"),
         ("model.pooling=men", "got model.pooling='men'; expected one of mean, sum, max; did you mean 'mean'?"),
-        ("dataset.targets=[]", "got dataset.targets=[]; expected a list of text, or null"),
-        ("dataset.targets=[a, [b]]", 'got dataset.targets[1]=["b"]; expected text'),
+        ("dataset.targets=[]", "got dataset.targets=[]; expected a list of names or numbers of columns, or null"),
+        (
+            "dataset.targets=[a, [b]]",
+            'got dataset.targets[1]=["b"]; expected the name of a column, or its number counted from 0',
+        ),
         ("dataset.options=3", "got dataset.options=3; expected a mapping"),
         ("model.dim", "got 'model.dim'; expected key=value, such as trainer.epochs=20"),
         ("=3", "got '=3'; expected key=value, such as trainer.epochs=20"),
@@ -408,6 +418,16 @@ def test_yaml_is_pleasant_to_read() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+def test_columns_by_number_are_kept_through_yaml_and_json(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: molecules\ndataset: {targets: [1, logS, '007', 12]}\n")
+    for recipe in (read_recipe(file), read_recipe("molecules", ["dataset.targets=[1, logS, 007, 12]"])):
+        assert recipe.dataset.targets == ["1", "logS", "007", "12"]
+        assert Recipe.from_dict(from_yaml(recipe.as_yaml())) == recipe
+        assert Recipe.from_dict(json.loads(json.dumps(recipe.as_dict()))) == recipe
+    assert read_recipe("molecules", ["dataset.targets=2"]).dataset.targets == ["2"]
+
+
 def test_an_own_file_extends_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "wide.yaml").write_text("extends: zinc\nmodel: {dim: 96}\ndataset: {options: {a: 1e-3}}\n")
     (tmp_path / "wider.yml").write_text("extends: wide.yaml\nname: wider than wide\nmodel:\n  dim: 128\n")
@@ -480,8 +500,10 @@ def test_wrong_keys_of_a_file_name_the_file(tmp_path: Path) -> None:
     )
     file.write_text("extends: znic\n")
     assert message_of(file).startswith(f"{file}: extends: there is no recipe 'znic'; did you mean 'zinc'?")
-    file.write_text("extends: zinc\ndataset: {targets: [1]}\nmodel: 3\n")
-    assert "got dataset.targets[0]=1; expected text (put it in quotes)" in message_of(file)
+    file.write_text("extends: zinc\ndataset: {targets: [1.5, true]}\nmodel: 3\n")
+    for at, value in enumerate(("1.5", "true")):
+        expected = f"got dataset.targets[{at}]={value}; expected the name of a column (in quotes), or its number"
+        assert expected in message_of(file)
     assert "got model=3; expected the keys preset, dim," in message_of(file)
 
 

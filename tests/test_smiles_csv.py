@@ -145,7 +145,7 @@ def test_classes_with_many_digits_stay_apart(tmp_path: Path) -> None:
 
 
 def test_an_index_of_something_is_a_target(tmp_path: Path) -> None:
-    path = table(tmp_path, [[smiles, 1, 1.5] for smiles in MOLECULES], header="smiles,index,refractive_index")
+    path = table(tmp_path, [[smiles, 1, len(smiles)] for smiles in MOLECULES], header="smiles,index,refractive_index")
     assert smiles_csv(path).target_names == ("refractive_index",)
 
 
@@ -161,10 +161,10 @@ def test_a_table_that_changes_while_it_is_read_is_kept_as_it_was_read(
 
     with monkeypatch.context() as patch:
         patch.setattr("pointset.datasets.own.molecules.read_many", change_then_read)
-        first = smiles_csv(path)
+        first = smiles_csv(path, targets="y")
     assert first.targets is not None and set(first.targets.flatten().tolist()) == {1.5}
     assert first.provenance.sha256 == (before,)
-    second = smiles_csv(path)
+    second = smiles_csv(path, targets="y")
     assert second.targets is not None and set(second.targets.flatten().tolist()) == {2.5}
     assert second.provenance.sha256 != first.provenance.sha256
 
@@ -275,7 +275,7 @@ def test_missing_values_are_nan_and_rows_without_any_are_rejected(tmp_path: Path
 )
 def test_what_is_no_number_is_rejected_with_column_and_value(tmp_path: Path, cell: str, told: str) -> None:
     rows = [*((smiles, 0.5) for smiles in MOLECULES), ("CCC", cell)]
-    (one,) = smiles_csv(table(tmp_path, rows, header="smiles,gap")).rejected
+    (one,) = smiles_csv(table(tmp_path, rows, header="smiles,gap"), targets="gap").rejected
     assert one.row == 11 and "'gap'" in one.reason and told in one.reason
 
 
@@ -363,7 +363,7 @@ def test_when_no_row_is_left_nothing_helps(tmp_path: Path) -> None:
         ("smiles,y\n", "no rows"),
         ("a,b\n1,2\n", "no column that is named smiles; its columns are 0 'a', 1 'b'"),
         ("smiles,y,y\nC,1,2\n", "names 'y' more than once"),
-        ("smiles,smiles,y\nC,C,1\n", "names 'smiles', 'smiles' more than once"),
+        ("smiles,smiles,y\nC,C,1\n", "names 'smiles' more than once"),
         ("SMILES,smiles,y\nC,C,1\n", "names 'SMILES', 'smiles' more than once"),
     ],
     ids=["empty", "header only", "other columns", "targets twice", "smiles twice", "two smiles"],
@@ -614,7 +614,10 @@ def test_every_row_is_kept_or_rejected(
         writer = csv.writer(file, quoting=quoting)
         writer.writerow(["smiles", "y", "z"])
         writer.writerows(rows)
-    expected = sum(any(cell.strip() for cell in row) for row in rows)
+    filled = [at for at, row in enumerate(rows) if any(cell.strip() for cell in row)]
+    written = rows[: filled[-1] + 1 if filled else 0]  # without empty rows at the end; and blank lines are not rows
+    blank = [len(row) == 1 and row[0] != "" and not row[0].strip(" \t") for row in written]
+    expected = len(written) - (sum(blank) if quoting == csv.QUOTE_MINIMAL else 0)
     kept: list[int] = []
     merged = 0
     try:
@@ -672,11 +675,14 @@ def test_the_command_fails_with_the_summary_and_keeps_the_rows(tmp_path: Path) -
         ([str(text(tmp_path, "x", "a.xls"))], "Save it as .xlsx, or the sheet as CSV (UTF-8)"),
         ([str(text(tmp_path, "x", "a.xlsx"))], "is not a workbook that can be read"),
         ([str(text(tmp_path, "x", "a.pdb"))], "Export an SDF"),
-        ([str(path), "--target", "z"], "(--target)"),
-        ([str(text(tmp_path, "a,b\nC,1\n", "n.csv"))], "(--smiles)"),
-        ([str(text(tmp_path, "C,1\n", "h.csv")), "--smiles", "0", "--target", "1"], "(--no-header)"),
+        ([str(path), "--target", "z"], "(--target, dataset.targets)"),
+        ([str(text(tmp_path, "a,b\nC,1\n", "n.csv"))], "(--smiles, dataset.options.smiles)"),
+        (
+            [str(text(tmp_path, "C,1\n", "h.csv")), "--smiles", "0", "--target", "1"],
+            "(--no-header, dataset.options.header=false)",
+        ),
         ([str(path), "--split", "x", "--max-rejected", "1"], "(--split)"),
-        ([str(path), "--task", "x"], "(--task)"),
+        ([str(path), "--task", "x"], "(--task, dataset.options.task)"),
     ):
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         assert result.exit_code != 0 and told in result.output and "Traceback" not in result.output
@@ -724,7 +730,7 @@ def test_the_command_says_how_to_keep_all_rows_and_names_lines_of_leaks(tmp_path
 def test_the_command_takes_impossible_chemistry_on_request(tmp_path: Path) -> None:
     path = table(tmp_path, [("C(C)(C)(C)(C)C", 1.5), ("C", 2.5)])
     refused = CliRunner().invoke(app, [str(path)])
-    assert refused.exit_code == 1 and "(--lenient)" in refused.output
+    assert refused.exit_code == 1 and "(--lenient, dataset.options.lenient=true)" in refused.output
     assert CliRunner().invoke(app, [str(path), "--lenient"]).exit_code == 0
 
 
@@ -742,9 +748,10 @@ def test_decimal_commas_are_numbers(tmp_path: Path, separator: str, targets: str
 
 def test_a_stray_decimal_comma_among_points_is_a_bad_row(tmp_path: Path) -> None:
     path = text(tmp_path, "smiles;y\n" + "C;0.5\n" * 9 + "C;1,5\n")
-    dataset = smiles_csv(path)
-    assert dataset.merged == 8 and dataset.card.notes[-1].startswith("1 molecule stands in 9 rows")
-    assert lines(dataset) == [11] and "not a comma" in dataset.rejected[0].reason and len(dataset.card.notes) == 2
+    dataset = smiles_csv(path, targets="y")
+    assert dataset.merged == 8 and dataset.card.notes[0].startswith("1 molecule stands in 9 rows")
+    assert lines(dataset) == [11] and "not a comma" in dataset.rejected[0].reason
+    assert not any("decimal" in note for note in dataset.card.notes)
 
 
 def test_limits_are_never_classes(tmp_path: Path) -> None:
@@ -807,3 +814,52 @@ def test_real_molecules(shared_data: Path, tmp_path: Path) -> None:
     assert dataset.card.task is Task.BINARY and dataset.target_names == ("HIV_active",)
     assert len(dataset) + len(dataset.rejected) == 300 and lines(dataset) == [139]
     assert sum(len(part) for part in dataset.split.values()) == len(dataset)
+
+
+def test_rows_without_anything_are_bad_between_others_and_absent_at_the_end(tmp_path: Path) -> None:
+    rows = "".join(f"{smiles},{number}.5\n" for number, smiles in enumerate(MOLECULES))
+    path = text(tmp_path, f"smiles,y\n{rows},\n\nCCC,7.5\n" + ",,,\n" * 500 + ",\n\n")
+    dataset = smiles_csv(path)
+    assert [(one.row, one.kind) for one in dataset.rejected] == [(11, "no SMILES")]
+    assert len(dataset) == 10 and dataset.rows is not None and dataset.rows[-1] == 13
+    write_rejected(tmp_path / "bad.csv", dataset.rejected, path)
+    assert (tmp_path / "bad.csv").read_text().splitlines()[1].startswith(",,11,")
+    with pytest.raises(FileFormatError, match="no rows"):
+        smiles_csv(text(tmp_path, "smiles,y\n,\n,\n", "none.csv"), targets="y")
+
+
+def notes_of(path: Path, **options: Any) -> str:
+    return "\n".join(smiles_csv(path, **options).card.notes)
+
+
+def test_what_cannot_be_learned_is_said(tmp_path: Path) -> None:
+    same = table(tmp_path, [(smiles, 2.5, number % 2) for number, smiles in enumerate(MOLECULES)], "smiles,y,z")
+    assert "'y' has the same value in every row (2.5)" in notes_of(same, targets="y")
+    assert "'y' has the same value in every row (2.5)" in notes_of(same, targets=["y", "z"])
+    assert "same value" not in notes_of(same, targets="z")
+    ones = table(tmp_path, [(smiles, 1) for smiles in MOLECULES], name="ones.csv")
+    assert "'y' has the same value in every row (1)" in notes_of(ones, targets="y")
+    word = table(tmp_path, [(smiles, "high") for smiles in MOLECULES], name="word.csv")
+    assert "'y' has a single class, 'high'" in notes_of(word, targets="y")
+    limited = table(tmp_path, [("C", 1), ("CC", 1), ("CCC", ">3")], name="limited.csv")
+    assert "same value" not in notes_of(limited, targets="y")
+
+
+def test_classes_with_a_single_row_are_said(tmp_path: Path) -> None:
+    words = table(tmp_path, [(smiles, f"word {number // 2}") for number, smiles in enumerate(MOLECULES)])
+    assert "1 of 5 classes of 'y' has a single row: 'word 4'" in notes_of(words, targets="y")
+    names = table(tmp_path, [(smiles, f"name {number}") for number, smiles in enumerate(MOLECULES)], name="names.csv")
+    told = notes_of(names, targets="y")
+    assert "9 of 9 classes of 'y' have a single row: 'name 0', 'name 1', 'name 2', …" in told and "names rather" in told
+    rare = table(tmp_path, [(smiles, int(smiles == "O")) for smiles in MOLECULES], name="rare.csv")
+    assert "'y' is 1 in a single row" in notes_of(rare, targets="y")
+
+
+@pytest.mark.parametrize("split", ["auto", "random", (0.8, 0.1, 0.1)], ids=str)
+def test_missing_parts_are_said(tmp_path: Path, split: Any) -> None:
+    one = table(tmp_path, [("CCO", 1.5)])
+    told = notes_of(one, targets="y", split=split)
+    assert "there is no validation part and no test part: 1 molecule is too few for a split" in told
+    many = table(tmp_path, [(smiles, len(smiles)) for smiles in MOLECULES], name="many.csv")
+    assert "too few" not in notes_of(many, targets="y", split=split)
+    assert "too few" not in notes_of(one, targets="y", split=(1.0, 0.0, 0.0))

@@ -181,6 +181,7 @@ def test_cells_of_a_workbook_as_text(tmp_path: Path) -> None:
     assert table.header == ("smiles", "y")
     assert rows == [
         (3, ["CC", "3"], True),
+        (4, ["", ""], True),
         (5, ["C", "true"], True),
         (6, ["O", ""], True),
         (7, ["N", "1", "more"], False),
@@ -206,3 +207,56 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"{package}.*pip install 'pointset\[tables\]'"):
         smiles_csv(path)
+
+
+def workbook(folder: Path, sheets: dict[str, Any], name: str = "book.xlsx") -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    path = folder / name
+    book.save(path)
+    return path
+
+
+def test_empty_rows_of_a_sheet_are_rows_between_others_and_none_at_its_end(tmp_path: Path) -> None:
+    rows = [[], ["smiles", "y"], ["CCO", 1.5], [], [None, "  "], ["CCN", 2.5], [], [" ", None]]
+    path = workbook(tmp_path, {"Data": rows})
+    table = open_table(path)
+    assert [(row.line, list(row.cells)) for row in table.rows()] == [
+        (3, ["CCO", "1.5"]),
+        (4, ["", ""]),
+        (5, ["", ""]),
+        (6, ["CCN", "2.5"]),
+    ]
+    items = [row.item for row in TableSource(path).rows()]
+    assert items[::3] == ["CCO", "CCN"] and all("no SMILES" in str(item) for item in items[1:3])
+    dataset = smiles_csv(path, max_rejected=0.5)
+    assert [(one.row, one.kind) for one in dataset.rejected] == [(4, "no SMILES"), (5, "no SMILES")]
+    plain = open_table(workbook(tmp_path, {"Data": rows[2:]}, "plain.xlsx"), header=False)
+    assert [row.line for row in plain.rows()] == [1, 2, 3, 4]
+
+
+def test_a_workbook_whose_first_sheet_is_not_the_data(tmp_path: Path) -> None:
+    data = [["smiles", "logS"], *([smiles, value] for smiles, value in zip(SMILES, LOGS, strict=True))]
+    path = workbook(tmp_path, {"Read me": [["made by"], ["us"]], "Data": data, "More": [[]]})
+    told = r"The sheet 'Read me' was read; the others are 'Data' and 'More': .*\(--sheet, dataset.options.sheet\)"
+    with pytest.raises(SpecError, match=f"no column that is named smiles.*{told}"):
+        smiles_csv(path)
+    with pytest.raises(SpecError, match=f"no column 'logS' for targets.*{told}"):
+        smiles_csv(path, targets="logS", smiles=0)
+    with pytest.raises(
+        FileFormatError, match=r"the sheet 'More' of .* is empty; .*the others are 'Read me' and 'Data'"
+    ):
+        smiles_csv(path, sheet="More")
+    for sheet in ("Data", 1, "1"):
+        assert smiles_csv(path, sheet=sheet).target_names == ("logS",)
+    with pytest.raises(SpecError, match=r"has no sheet 'data'; expected one of .*did you mean 'Data'"):
+        smiles_csv(path, sheet="data")
+    alone = workbook(tmp_path, {"Read me": [["made by"], ["us"]]}, "alone.xlsx")
+    with pytest.raises(SpecError) as caught:
+        smiles_csv(alone)
+    assert "--sheet" not in str(caught.value)

@@ -183,7 +183,7 @@ def test_what_was_read_and_left_out_is_said(tmp_path: Path, monkeypatch: pytest.
     small = ["trainer.epochs=1", "model.dim=8", "model.layers=1", "--device", "cpu"]
     code, said = invoke("train", "molecules", "dataset.file=mine.csv", "--run-dir", "run", *small)
     assert code == 0, said
-    assert "mine.csv: regression of size; 16 graphs to train, 2 to validate, 2 to test; 1 of 21 are left out" in said
+    assert "mine.csv: regression of size; 16 graphs to train, 2 to validate, 2 to test; 1 of 21 is left out" in said
     code, said = invoke("evaluate", "run", "--file", "mine.csv")
     assert code == 0 and "20 graphs; 1 row left out" in said
 

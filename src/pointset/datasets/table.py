@@ -171,4 +171,6 @@ def _tensor(array: Array | None) -> Any:
 
     if array is None:
         return None
-    return torch.from_numpy(array.astype(np.int64) if array.dtype.kind in "iub" else np.ascontiguousarray(array))
+    if array.dtype.kind in "iub":
+        return torch.from_numpy(array.astype(np.int64))
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))  # a copy where it is not to be written to

@@ -26,6 +26,7 @@ from pydantic import (
     model_validator,
 )
 
+from pointset.datasets.own.options import recipe_keys
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import METRIC_NAMES
 from pointset.registry import preset_names
@@ -42,6 +43,8 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Number = Annotated[int, Field(ge=0)]
+# A column by number is kept as text, and is a number to the reader where no column has that name.
+ColumnName = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 _MOST_PROCESSES = 1024  # beyond it systems refuse to start them, and OpenMP ends the program without a word
 _MOST_MEMBERS = 100  # of an ensemble
 _BYTES = r"^(?i:\d+(\.\d+)?\s*([KMGT]?i?B)?)$"  # 2GB, 512MiB
@@ -71,7 +74,7 @@ class DatasetChoice(Keys):
     file: Text | None = None
     val_file: Text | None = None
     test_file: Text | None = None
-    targets: Annotated[list[Text], Field(min_length=1)] | None = None
+    targets: Annotated[list[ColumnName], Field(min_length=1)] | None = None
     options: Annotated[dict[str, Any], AfterValidator(_check_plain)] = Field(default_factory=dict)
     weight_column: Text | None = None
     weighted_edges: Number | None = None
@@ -309,7 +312,7 @@ def _described(branch: Schema) -> str:
         case "null":
             return "null"
         case "array":
-            return "a list of text"
+            return "a list of names or numbers of columns"  # dataset.targets, the only list
         case "object":
             return "a mapping"
         case "string" if "examples" in branch:
@@ -322,9 +325,11 @@ def _described(branch: Schema) -> str:
 def nearest_key(path: str) -> str:
     """``"; did you mean 'model.dim'?"`` for ``model.dmi``, ``dim`` or ``width``; empty where none is near."""
     wrong = path.lower().replace("-", "_")
-    last = wrong.rsplit(".", 1)[-1]
+    group, _, last = wrong.rpartition(".")
     if last in _ALSO_CALLED:
         return f"; did you mean {_ALSO_CALLED[last]!r}?"
+    if group in ("", "dataset") and (option := recipe_keys().get(last)):  # of the reader of own data
+        return f"; did you mean {option!r}?"
 
     def nearness(key: str) -> float:
         whole = SequenceMatcher(None, wrong, key).ratio()
@@ -367,7 +372,8 @@ def _problem(entry: dict[str, Any]) -> str:
 
 def _expected(path: str, got: Any) -> str:
     if path.endswith("]"):
-        return "text (put it in quotes)" if isinstance(got, int | float) else "text"
+        quotes = " (in quotes)" if isinstance(got, int | float) else ""
+        return f"the name of a column{quotes}, or its number counted from 0"
     if path not in known_keys():  # of a mapping with any keys
         return "a number"
     return expectation(path) + (did_you_mean(got.lower(), choices(path)) if isinstance(got, str) else "")

@@ -21,6 +21,7 @@ from pointset.datasets.molecules.descriptors import descriptor_matrix, descripto
 from pointset.datasets.own import graph_files, smiles_csv
 from pointset.datasets.own.columns import holds_molecules
 from pointset.datasets.own.descriptor_table import is_file, read_descriptors
+from pointset.datasets.own.learnable import check_varies
 from pointset.datasets.own.part_files import smiles_files
 from pointset.datasets.splits import folds
 from pointset.datasets.splits.leaks import describe_leaks, find_leaks
@@ -33,6 +34,7 @@ from pointset.points.point_set import PointSets
 from pointset.registry import load_part, preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, Trainer, check_ready
 from pointset.runs.recipe_files import changed
+from pointset.text import counted
 from pointset.training.batches import Purpose, stream_seed
 from pointset.training.devices import DTYPES
 from pointset.training.losses import LossTargets, balanced_weights
@@ -257,7 +259,7 @@ def _check_no_weights(choice: DatasetChoice, where: str) -> None:
 
 
 def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
-    if choice.targets is not None:
+    if choice.targets is not None and not _chosen_by_reader(dataset, choice):
         dataset = dataset.with_targets(list(choice.targets))
     if choice.weighted_edges is not None:
         dataset = dataset.with_weighted_edges(choice.weighted_edges)
@@ -266,6 +268,13 @@ def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
         labels = dataset.targets if has_labels else None
         dataset = dataset.with_split(folds(len(dataset), choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold])
     return dataset if choice.train_graphs is None else _with_fewer(dataset, choice.train_graphs)
+
+
+def _chosen_by_reader(dataset: Dataset, choice: DatasetChoice) -> bool:
+    """Whether the reader of an own table was given the targets, which may be numbers of columns."""
+    if choice.file is None or dataset.smiles is not None:
+        return choice.file is not None and "targets" not in choice.options
+    return "targets" in choice.options and "columns" not in choice.options  # a table beside graphs
 
 
 def _with_fewer(dataset: Dataset, graphs: int) -> Dataset:
@@ -338,14 +347,18 @@ def describe_data(data: TrainingData) -> str:
     targets = ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if (more := len(names) - _MOST_NAMES) > 0 else "")
     task = f"{'node ' if card.level is Level.NODE else ''}{_TASKS[card.task]}{'' if is_multi_class else ' of'}"
     text = f"{card.title or card.name}: {task} {targets}; "
-    text += f"{train:,} graphs to train, {val:,} to validate, {test:,} to test"
+    unseen = [f"{size:,}" if size else "none" for size in (val, test)]
+    text += f"{counted(train, 'graph')} to train, {unseen[0]} to validate, {unseen[1]} to test"
     if data.dataset.limits is not None and (limits := data.dataset.limits.number):
-        text += f"; {limits:,} values are limits such as >3, which count in the loss but not in scores"
+        are, count = ("is a limit", "counts") if limits == 1 else ("are limits", "count")
+        text += f"; {counted(limits, 'value')} {are} such as >3, which {count} in the loss but not in scores"
     if merged := data.dataset.merged:
-        text += f"; {merged:,} rows are merged into others of the same molecule"
+        into = "is merged into another" if merged == 1 else "are merged into others"
+        text += f"; {counted(merged, 'row')} {into} of the same molecule"
     if left_out := len(data.dataset.rejected):
         rows = len(data.dataset) + left_out + merged
-        text += f"; {left_out:,} of {rows:,} are left out (pointset datasets check says which, and why)"
+        are = "is" if left_out == 1 else "are"
+        text += f"; {left_out:,} of {rows:,} {are} left out (pointset datasets check says which, and why)"
     return text
 
 
@@ -362,10 +375,16 @@ _COUNTED_LAYERS = 64  # of a model without weights; the parameters of more are e
 _OF_NODE, _OF_EDGE, _OF_PAIR = 20, 16, 16
 
 
-def check_limits(data: TrainingData) -> None:
-    """Refuse a target with limits alone in the training part: it has no scale, and any extreme would fulfil them."""
-    y, train = data.dataset.targets, data.part("train")
-    if data.dataset.limits is None or y is None:
+def check_learnable(data: TrainingData) -> None:
+    """Refuse a target with limits alone in the training part: it has no scale, and any extreme would fulfil them.
+
+    Own targets of which none varies in it are refused, too.
+    """
+    y, train, card = data.dataset.targets, data.part("train"), data.card
+    limits = None if data.dataset.limits is None else data.dataset.limits.of(train)
+    if y is not None and data.dataset.provenance.origin == OWN_FILE:
+        check_varies(data.targets(train).numpy(), card.target_names, card.task, card.name, card.classes, limits)
+    if limits is None or y is None:
         return
     for column, name in enumerate(data.card.target_names):
         if bool(y[train, column].isnan().all()):

@@ -43,7 +43,7 @@ from pointset.training.bundle import read_bundle
 from pointset.training.checkpoint import read_checkpoint
 from pointset.training.data import (
     TrainingData,
-    check_limits,
+    check_learnable,
     check_memory,
     describe_data,
     first_model,
@@ -170,7 +170,7 @@ def _checked_model(request: _Request, data: TrainingData) -> PointModel:
     check_memory(recipe, data)
     check_metric(recipe.metric, data.card)
     recipe_loss(recipe, data.card.task)
-    check_limits(data)
+    check_learnable(data)
     model = first_model(recipe, data)
     check_space(request.folder.path, run_bytes(model.num_parameters, recipe.trainer))
     model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here

@@ -8,10 +8,9 @@ One candidate is taken, and labels of 0 and 1 are taken together; anything else 
 from __future__ import annotations
 
 import itertools
-import json
 import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -20,10 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pointset.datasets.own.options import as_setting, option
 from pointset.datasets.own.targets import is_missing, limit_of, number_of
 from pointset.datasets.splits.files import AUTOMATIC, SplitChoice, by_column
-from pointset.datasets.splits.parts import part_of
+from pointset.datasets.splits.parts import EXPECTED_PARTS, part_of
 from pointset.errors import SpecError
+from pointset.text import counted
 
 if TYPE_CHECKING:
     from pointset.datasets.own.csv_rows import Table
@@ -35,12 +36,14 @@ _SPLIT_NAMES = ("split", "set", "subset", "partition", "fold")  # the earlier go
 _MOST_LISTED = 30  # columns in a message
 _MOST_ALIKE = 3  # columns with the same reason, each in a line of its own
 _MOST_CLASSES = 20
+_MOST_WORDS = 5  # of a split that are not known, in a message
 _LONGEST_EXAMPLE = 24
 
 _IDENTIFIER = re.compile(
-    r"(|unnamed:? ?[0-9]*|__index_level_[0-9]+__|(.*[_ .-])?(id|ids|idx|cid|sid|split|fold|chemblid)|index|row|line|"
+    r"(|unnamed:? ?[0-9]*|__index_level_[0-9]+__|(.*[_ .-])?(id|ids|idx|cid|sid|chemblid)|index|row|line|"
     r"(mol(ecule)?|compound|drug|substance)?[_ .-]?(id|name|no|nr|number|title)|cas(rn)?|record)"
 )
+_SPLIT = re.compile(rf"(is[_ .-])?({'|'.join(_SPLIT_NAMES)}|train|test|val(id)?)|.*[_ .-](split|fold)")
 _RUNNING_ROWS = 10  # 1, 2, 3, … in fewer rows may be anything
 _DIGITS = 1000  # numbers of registries are at least this large, and each stands once
 _IDENTIFIER_ROWS = 50
@@ -94,6 +97,12 @@ class JudgedColumn:
     example: str
     role: Role
     reason: str = ""
+    named: bool = True  # whether it has a name that no other column has
+
+    @property
+    def chosen_by(self) -> str | int:
+        """What to choose it by: its name, or where it has none of its own its number."""
+        return self.name if self.named else self.column
 
     @property
     def is_label(self) -> bool:
@@ -125,13 +134,13 @@ class Judgement:
         names = [self.columns[column].name for column in self.targets]
         notes = []
         if not names:
-            notes.append("no targets: nothing to learn from; name a column with targets= (--target)")
+            notes.append(f"no targets: nothing to learn from; name a column with {option('targets')}")
         elif len(names) == 1:
-            notes.append(f"the target is {names[0]}, the only candidate. Choose another with targets= (--target)")
+            notes.append(f"the target is {names[0]}, the only candidate. Choose another with {option('targets')}")
         else:
             told = ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "")
             notes.append(
-                f"targets are all {len(names)} columns of 0 and 1: {told}. Choose others with targets= (--target)"
+                f"targets are all {len(names)} columns of 0 and 1: {told}. Choose others with {option('targets')}"
             )
         left_out = [one for one in self.columns if one.role is Role.OTHER and one.kind != "words" and one.reason]
         if left_out:
@@ -147,14 +156,17 @@ class Judgement:
         for reason, same in _grouped(candidates):
             if not reason or len(same) <= _MOST_ALIKE:
                 why = f" ({reason})" if reason else ""
-                lines += [f"  {one.name}: {one.kind}, {one.values:,} values, e.g. {one.example}{why}" for one in same]
+                lines += [
+                    f"  {one.name}: {one.kind}, {counted(one.values, 'value')}, e.g. {one.example}{why}" for one in same
+                ]
             else:
                 lines.append(f"  {', '.join(one.name for one in same)}: {reason}")
         if len(lines) > _MOST_LISTED:
             lines[_MOST_LISTED:] = [f"  … and {len(lines) - _MOST_LISTED:,} more"]
-        clear = [self.columns[column].name for column in self.targets]
-        first = clear[0] if clear else candidates[0].name
-        answer = f"For {first!r} alone, add {as_setting([first])} (targets={first!r} in Python, --target)"
+        clear = [self.columns[column].chosen_by for column in self.targets]
+        alone = self.columns[self.targets[0]] if clear else candidates[0]
+        first = alone.chosen_by
+        answer = f"For {alone.name!r} alone, add {as_setting([first])} (targets={first!r} in Python, --target {first})"
         if len(clear) > 1:
             answer += f"; for {'all' if len(clear) == len(candidates) else 'these'} together, {as_setting(clear)}"
         return (
@@ -176,13 +188,6 @@ def _grouped(columns: Sequence[JudgedColumn]) -> list[tuple[str, list[JudgedColu
     return [(reason, group) for reason, group in groups if group]
 
 
-def as_setting(names: Sequence[str]) -> str:
-    """``dataset.targets=[logS]``, quoted for YAML and for the shell where the names need it."""
-    plain = re.compile(r"[A-Za-z][\w.+-]*( [\w.+-]+)*")
-    listed = ",".join(name if plain.fullmatch(name) else json.dumps(name, ensure_ascii=False) for name in names)
-    return shlex.quote(f"dataset.targets=[{listed}]")
-
-
 def judge_columns(file: Table, known: Mapping[int, Role]) -> Judgement:
     """Judge all columns of a table; ``known`` are those whose role is settled: the SMILES, a split that was chosen."""
     cells = _sampled(file)
@@ -193,17 +198,18 @@ def judge_columns(file: Table, known: Mapping[int, Role]) -> Judgement:
         given = [cell.strip() for cell in cells[column] if not is_missing(cell)]
         kind = _kind(given, numbers[column])
         example = _shortened(given[0]) if given else ""
-        one = JudgedColumn(column, name, kind, len(given), example, Role.OTHER)
+        named = file.header.count(name) == 1
+        one = JudgedColumn(column, name, kind, len(given), example, Role.OTHER, named=named)
         if column in known:
             judged.append(replace(one, role=known[column]))
             continue
-        named = file.header[column] if file.header else None
-        role, reason = _alone(named, one, given, numbers[column], is_name=file.is_smi and column == 1)
+        header = file.header[column] if file.header else None
+        role, reason = _alone(header, one, given, numbers[column], is_name=file.is_smi and column == 1)
         judged.append(replace(one, role=role, reason=reason))
     candidates = [one.column for one in judged if one.role in (Role.TARGET, Role.DOUBTFUL)]
     if len(candidates) > 1 and all(judged[column].is_label for column in candidates):
         return Judgement(str(file.path), tuple(judged), tuple(candidates), asks=False)
-    judged = _compared(judged, numbers)
+    judged = _compared(judged, numbers, cells)
     candidates = [one.column for one in judged if one.role in (Role.TARGET, Role.DOUBTFUL)]
     clear = [one.column for one in judged if one.role is Role.TARGET]
     asks = len(candidates) > 1
@@ -231,6 +237,9 @@ def _split_column(file: Table, others: Sequence[int] = ()) -> tuple[int | None, 
 
     It must be named split, set, subset, partition or fold (in any case), and hold such words only. Another column of
     such words, or one of that name with anything else in it, is named, but not used.
+
+    Raises:
+        SpecError: it holds train and another part, and words that are no part beside them.
     """
     cells = _sampled(file)
     lower = [name.strip().lower() for name in file.header]
@@ -239,24 +248,48 @@ def _split_column(file: Table, others: Sequence[int] = ()) -> tuple[int | None, 
         if column in others:
             continue
         words = {cell.strip() for cell in cells[column] if cell.strip()}
+        parts = {part for word in words if (part := part_of(word))}
         is_split = bool(words) and all(part_of(word) for word in words)
-        if is_split and name in _SPLIT_NAMES and "train" in {part_of(word) for word in words}:
+        if is_split and name in _SPLIT_NAMES and "train" in parts:
             splits.append(column)
         elif is_split:
             notes.append(_other_split(file.header[column], "holds words of a split"))
+        elif name in _SPLIT_NAMES and "train" in parts and len(parts) > 1:
+            raise SpecError(_unknown_parts(file, column))
         elif name in _SPLIT_NAMES and words:
-            shown = ", ".join(repr(_shortened(word)) for word in sorted(words)[:3])
-            notes.append(
-                f"the column {file.header[column]!r} is named like a split, but holds {shown}, not the words train, "
-                "val and test; it is not used"
-            )
+            notes.append(_no_split(file.header[column], words))
     splits.sort(key=lambda column: _SPLIT_NAMES.index(lower[column]))
     notes += [_other_split(file.header[column], "holds a split, too") for column in splits[1:]]
     return (splits[0] if splits else None), tuple(notes)
 
 
+def _unknown_parts(file: Table, column: int) -> str:
+    """Rows of an unknown part must not be trained on, as those of a random split would be."""
+    cells = (row.cells[column].strip() for row in file.rows() if row.problem is None)
+    unknown = Counter(cell for cell in cells if cell and part_of(cell) is None).most_common()
+    told = ", ".join(f"{_shortened(word)!r} ({counted(rows, 'row')})" for word, rows in unknown[:_MOST_WORDS])
+    more = f" and {counted(left, 'other word')}" if (left := len(unknown) - _MOST_WORDS) > 0 else ""
+    return (
+        f"{file.path}: the column {file.header[column]!r} is a split, but holds {told}{more}; expected "
+        f"{EXPECTED_PARTS}. Correct them, or clear these cells to leave the rows out; to split without the column, "
+        f"pass {option('split', 'random')}"
+    )
+
+
+def _no_split(name: str, words: Collection[str]) -> str:
+    """What is to be said of a column that is named like a split and is none."""
+    shown = ", ".join(repr(_shortened(word)) for word in sorted(words)[:3]) + (", …" if len(words) > 3 else "")
+    if all(number_of(word) is not None for word in words):
+        return (
+            f"the column {name!r} looks like a split by number ({shown}), which is not used. To split by it, write "
+            f"the words train, val and test into a column and pass {option('split', 'column:NAME')}; for a "
+            "cross-validation with folds at random, train with --folds"
+        )
+    return f"the column {name!r} is named like a split, but holds {shown}, not the words train, val and test; not used"
+
+
 def _other_split(name: str, what: str) -> str:
-    return f"the column {name!r} {what}; it is not used. To split by it, pass split='column:{name}' (--split)"
+    return f"the column {name!r} {what}; it is not used. To split by it, pass {option('split', by_column(name))}"
 
 
 def _sampled(file: Table) -> list[list[str]]:
@@ -309,8 +342,8 @@ def _alone(
         return Role.OTHER, reason
     if is_name or (lower is not None and _IDENTIFIER.fullmatch(lower)):
         return Role.OTHER, "named like an identifier" if lower else "a column without a name"
-    if lower is not None and re.fullmatch(rf"(is[_ .-])?({'|'.join(_SPLIT_NAMES)}|train|test|val(id)?)", lower):
-        return Role.OTHER, "named like a split"
+    if lower is not None and _SPLIT.fullmatch(lower):
+        return Role.OTHER, "named like a split" if one.is_label else "looks like a split by number, which is not used"
     values = numbers[~np.isnan(numbers)]
     if reason := _identifier(values):
         return Role.OTHER, reason
@@ -356,7 +389,9 @@ def _rdkit_names() -> frozenset[str]:
 # --- columns beside each other
 
 
-def _compared(judged: Sequence[JudgedColumn], numbers: Sequence[Numbers | None]) -> list[JudgedColumn]:
+def _compared(
+    judged: Sequence[JudgedColumn], numbers: Sequence[Numbers | None], cells: Sequence[Sequence[str]]
+) -> list[JudgedColumn]:
     """The same with doubts that only other columns give rise to: transforms, logarithms, flags, constants."""
     result = list(judged)
 
@@ -370,7 +405,7 @@ def _compared(judged: Sequence[JudgedColumn], numbers: Sequence[Numbers | None])
     for column in clear():
         values = numbers[column]
         known = np.zeros(0) if values is None else values[~np.isnan(values)]
-        if len(clear()) > 1 and len(known) > 1 and (known == known[0]).all():
+        if len(known) > 1 and (known == known[0]).all() and not _has_limits(cells[column]):
             doubt(column, "the same value in every row", Role.OTHER)
     quantities = {column: _quantity(result[column].name) for column in clear()}
     for column, (quantity, _) in quantities.items():
@@ -389,6 +424,10 @@ def _compared(judged: Sequence[JudgedColumn], numbers: Sequence[Numbers | None])
             if result[column].is_label:
                 doubt(column, "a flag of 0 and 1 beside other numbers")
     return result
+
+
+def _has_limits(cells: Sequence[str]) -> bool:
+    return any(limit_of(cell) or limit_of(cell, comma=True) for cell in cells)
 
 
 def _quantity(name: str) -> tuple[str, bool]:

@@ -12,17 +12,17 @@ from pointset.datasets.cache import FileContent
 from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.own.candidates import Role, choose_split, judge_columns
 from pointset.datasets.own.csv_rows import CsvFile, Table
+from pointset.datasets.own.options import option
 from pointset.datasets.own.table_files import PARQUET, SPREADSHEETS, STRUCTURES
 from pointset.datasets.own.targets import is_missing, number_of
 from pointset.datasets.splits.files import SplitChoice, split_column_of
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
+from pointset.text import counted
 
 Column = str | int  # a name, or a number counted from 0
 
 # Names under which SMILES are published, without case, blanks and underscores; the earlier goes first.
 _SMILES_NAMES = ("smiles", "canonicalsmiles", "isomericsmiles", "rdkitsmiles", "smile", "structure", "molecule", "mol")
-_OPTIONS = {"smiles": "--smiles", "targets": "--target", "columns": "--target", "split": "--split"}  # on the shell
-_OPTIONS |= {"weights": "--weights, dataset.weight_column"}
 _TABLES = (".csv", ".tsv", ".tab", ".txt", ".smi", *STRUCTURES)  # each may be followed by .gz
 _SPREADSHEET = ("a spreadsheet", "Save it as .xlsx, or the sheet as CSV (UTF-8)")
 _STRUCTURES = ("a file of structures", "Export an SDF, a .smi file, or a CSV with a column smiles")
@@ -77,11 +77,11 @@ def smiles_column(file: Table, chosen: Column | None) -> int:
         if name in plain:
             found = [column for column, other in enumerate(plain) if other == name]
             if len(found) > 1:
-                raise FileFormatError(_twice(file, [file.header[column] for column in found]))
+                raise FileFormatError(_twice(file, found, "smiles"))
             return found[0]
     raise SpecError(
-        f"{file.path} has no column that is named smiles; {describe_columns(file)}. Pass smiles= (--smiles), the "
-        f"column's name or its number counted from 0{_header_hint(file)}"
+        f"{file.path} has no column that is named smiles; {describe_columns(file)}. Pass {option('smiles')}, the "
+        f"column's name or its number counted from 0{_header_hint(file)}{file.sheet_hint}"
     )
 
 
@@ -97,14 +97,14 @@ def target_columns(
     """
     if chosen is None:
         judgement = judge_columns(file, others)
-        headers = [file.header[one.column] for one in judgement.candidates] if file.header else []
-        if repeated := sorted({name for name in headers if headers.count(name) > 1}):
-            raise FileFormatError(_twice(file, repeated))
+        names = [one.name for one in judgement.candidates]
+        if repeated := [one.column for one in judgement.candidates if names.count(one.name) > 1]:
+            raise FileFormatError(_twice(file, repeated, what))
         return list(judgement.answered()), judgement.notes
     listed = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]
     columns = [column_number(file, column, what) for column in listed]
     if len(set(columns)) < len(columns):
-        raise SpecError(f"got {what}={listed} ({_OPTIONS[what]}); expected each column once")
+        raise SpecError(f"got {listed} for {option(what)}; expected each column once")
     if clash := [column for column in columns if column in others]:
         raise SpecError(
             f"the column {shown(file, clash[0])} cannot be a target: it says which graph it is, its split or its weight"
@@ -127,9 +127,7 @@ def settled_roles(
     if weights is not None:
         roles.setdefault(weights_at := column_number(file, weights, "weights"), Role.WEIGHT)
         if roles[weights_at] is not Role.WEIGHT:
-            raise SpecError(
-                f"got weights={weights!r} ({_OPTIONS['weights']}), the column of SMILES; expected one of numbers"
-            )
+            raise SpecError(f"got {weights!r} for {option('weights')}, the column of SMILES; expected one of numbers")
     how, notes = choose_split(file, split, [*roles, *targets])
     if (name := split_column_of(how)) is not None:
         split_at = column_number(file, name, "split")
@@ -140,30 +138,44 @@ def settled_roles(
 
 
 def column_number(file: Table, chosen: Column, what: str) -> int:
-    """The number of a column, counted from 0."""
+    """The number of a column, counted from 0; digits that no column has for a name are its number, too."""
     if isinstance(chosen, np.integer):
         chosen = int(chosen)
     if isinstance(chosen, bool) or not isinstance(chosen, (str, int)):
         raise SpecError(
-            f"got {what}={chosen!r} ({_OPTIONS[what]}); expected the name of a column, or its number counted from 0"
+            f"got {chosen!r} for {option(what)}; expected the name of a column, or its number counted from 0"
         )
-    if isinstance(chosen, int):
-        if not 0 <= chosen < file.width:
+    column = _number_in(file, chosen) if isinstance(chosen, str) else chosen
+    if isinstance(column, int):
+        if not 0 <= column < file.width:
             raise SpecError(
-                f"got {what}={chosen} ({_OPTIONS[what]}); expected 0 to {file.width - 1}, as {file.path} has "
-                f"{file.width} columns, counted from 0"
+                f"got {column} for {option(what)}; expected 0 to {file.width - 1}, as {file.path} has "
+                f"{counted(file.width, 'column')}, counted from 0{file.sheet_hint}"
             )
-        return chosen
-    name = chosen.strip()
-    if file.header.count(name) > 1:
-        raise FileFormatError(_twice(file, [name]))
-    if name not in file.header:
-        hint = did_you_mean(name, [known for known in file.header if known])
+        return column
+    if (found := [at for at, known in enumerate(file.header) if known == column]) and len(found) > 1:
+        raise FileFormatError(_twice(file, found, what))
+    if not found:
+        hint = did_you_mean(column, [known for known in file.header if known])
         raise SpecError(
-            f"{file.path} has no column {name!r} for {what}= ({_OPTIONS[what]}); {describe_columns(file)}{hint}"
-            f"{_header_hint(file)}"
+            f"{file.path} has no column {column!r} for {option(what)}; {describe_columns(file)}{hint}"
+            f"{_header_hint(file)}{file.sheet_hint}"
         )
-    return file.header.index(name)
+    return found[0]
+
+
+def is_named(file: Table, chosen: Column) -> bool:
+    """Whether a column is chosen by a name of the header."""
+    return isinstance(chosen, str) and chosen.strip() in file.header
+
+
+def _number_in(file: Table, text: str) -> Column:
+    """The number that is written as ``1``, or as ``column 1`` of a column without a name; otherwise the name."""
+    name = text.strip()
+    written = None if name in file.header else re.fullmatch(r"(column )?([0-9]{1,9})", name)
+    if written is None or (written[1] and any(file.header[int(written[2]) : int(written[2]) + 1])):
+        return name
+    return int(written[2])
 
 
 def shown(file: Table, column: int) -> str:
@@ -174,21 +186,22 @@ def shown(file: Table, column: int) -> str:
 def describe_columns(file: Table) -> str:
     """The columns of a table, for messages."""
     if not file.header:
-        return f"it is read without a header, so its {file.width} columns are chosen by number"
+        return f"it is read without a header, so columns are chosen by number, 0 to {file.width - 1}"
     names = ", ".join(f"{number} {name!r}" for number, name in enumerate(file.header[:20]))
     return f"its columns are {names}" + (", …" if len(file.header) > 20 else "")
 
 
-def _twice(file: Table, names: Sequence[str]) -> str:
-    listed = ", ".join(repr(name) for name in names)
+def _twice(file: Table, columns: Sequence[int], what: str) -> str:
+    names = ", ".join(dict.fromkeys(repr(file.header[column]) for column in columns))
+    at = " and ".join(map(str, columns[:2])) if len(columns) == 2 else ", ".join(map(str, columns))
     return (
-        f"the header of {file.path} names {listed} more than once; expected each name once. Rename the columns, or "
-        "choose them by number, counted from 0"
+        f"the header of {file.path} names {names} more than once (columns {at}, counted from 0); expected each name "
+        f"once. Rename the columns, or choose them by number: {option(what, columns[0])}"
     )
 
 
 def _header_hint(file: Table) -> str:
     """A first line with a number in it is probably a row already."""
     if any(number_of(name) is not None and not is_missing(name) for name in file.header):
-        return ". If the first line is a row already, pass header=False (--no-header) and choose columns by number"
+        return f". If the first line is a row already, pass {option('header', False)} and choose columns by number"
     return ""

@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from pointset.datasets.cache import FileContent
 from pointset.errors import FileFormatError, MissingDataError
+from pointset.text import counted
 
 LONGEST_LINE = 2**22  # characters; what is longer is cut here, so that a file without line ends cannot fill the memory
 LONGEST_CELL = 131_072  # characters, which is the csv module's own limit unless someone changed it
@@ -56,6 +57,11 @@ class Row(NamedTuple):
     cells: Sequence[str]  # as many as the header has; where there is a problem, whatever could be read
     problem: str | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is sound, but has nothing in any cell."""
+        return self.problem is None and not any(map(str.strip, self.cells))
+
 
 class Table(ABC):
     """A header and rows of text, whatever the file's format."""
@@ -70,6 +76,7 @@ class Table(ABC):
     decimal_commas = False  # whether numbers may have them, as commas do not separate the columns
     unit = "line"  # what the number of a row counts
     notes: tuple[str, ...] = ()  # what was guessed to read it
+    sheet_hint = ""  # for messages on what is not found in a workbook: which sheet was read, and which others there are
 
     def __init__(self, source: Path | FileContent):
         self._source = source
@@ -78,7 +85,18 @@ class Table(ABC):
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """The rows from the beginning, each time anew."""
+        """The rows from the beginning, each time anew, empty ones included."""
+
+    def filled_rows(self) -> Iterator[Row]:
+        """The same without empty rows at the end, of which spreadsheets export thousands: what is learned from."""
+        empty: list[Row] = []
+        for row in self.rows():
+            if row.is_empty:
+                empty.append(row)
+            else:
+                yield from empty
+                empty.clear()
+                yield row
 
     def count(self) -> int | None:
         """How many there are, approximately, where that is known quickly."""
@@ -98,8 +116,8 @@ class CsvFile(Table):
     Columns are separated by tabs in ``.tsv`` and ``.tab``, and otherwise by whichever of comma, semicolon and tab is
     the most frequent in the first line outside quotes; ``.gz`` may follow. A first line such as ``sep=;``, which Excel
     writes, names the separator and is no header. ``.smi`` files have no header, and tabs between SMILES, name and
-    whatever follows; or, where the first line has no tab, the name behind the first blank. Lines without anything but
-    blanks and separators are not rows.
+    whatever follows; or, where the first line has no tab, the name behind the first blank. Blank lines are not rows, as
+    for pandas; a line of separators or of empty quotes is one, unless it stands before the header.
 
     Args:
         path: the file, or its content where it is to be opened once only.
@@ -115,20 +133,19 @@ class CsvFile(Table):
         self.has_header = header and not self.is_smi
         self.delimiter = self._named_separator[1] if self._named_separator else _delimiter(suffix, lines.first)
         self.decimal_commas = self.delimiter != ","
-        first = next(self._all_rows(lines, None), None)
+        first = next((row for row in self._all_rows(lines, None) if not (self.has_header and row.is_empty)), None)
         if first is None:
             raise FileFormatError(f"{self.path} is empty; expected a header and a row for each graph")
         if first.problem is not None:
             raise FileFormatError(f"{self.path}, line {first.line}: {first.problem}; expected the names of the columns")
         self.header = tuple(cell.strip() for cell in first.cells) if self.has_header else ()
+        self._header_line = first.line if self.has_header else 0
         self.width = len(first.cells)
 
     def rows(self) -> Iterator[Row]:
-        """The rows from the beginning, each time anew."""
+        """The rows from the beginning, each time anew, empty ones included."""
         rows = self._all_rows(_Lines(self._source), self.width)
-        if self.has_header:
-            next(rows, None)
-        return rows
+        return itertools.dropwhile(lambda row: row.line <= self._header_line, rows)
 
     def count(self) -> int | None:
         """Lines of a plain file, too many where cells hold several lines; None for a compressed one."""
@@ -160,6 +177,7 @@ def _delimiter(suffix: str, first_line: str) -> str:
 
 def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    blanks = " \t\r\n".replace(delimiter, "")
     while True:
         lines.begin_row()
         line = lines.before + 1
@@ -176,6 +194,8 @@ def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
             continue
         if any(map(str.strip, cells)):
             yield Row(line, cells, _misfit(cells, lines.taken, width))
+        elif lines.taken[0].strip(blanks):  # separators or quotes: an empty row, however many there are
+            yield Row(line, cells if width is None or width == len(cells) else [""] * width)
 
 
 def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
@@ -183,7 +203,7 @@ def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Itera
     while True:
         lines.begin_row()
         try:
-            text = next(lines).strip()
+            text = next(lines).strip(" \r\n" if delimiter == "\t" else None)
         except StopIteration:
             return
         except csv.Error as error:
@@ -191,6 +211,8 @@ def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Itera
             continue
         if text:
             cells = text.split("\t") if delimiter == "\t" and "\t" in text else text.split(maxsplit=1)
+            while len(cells) > (width or 2) and not cells[-1].strip():  # tabs at the end
+                cells.pop()
             cells += [""] * ((width or 2) - len(cells))
             yield Row(lines.before + 1, cells, _misfit(cells, lines.taken, width))
 
@@ -202,7 +224,7 @@ def _misfit(cells: list[str], taken: list[str], width: int | None) -> str | None
     if len(text) > LONGEST_CELL and max(map(len, cells)) > LONGEST_CELL:
         return _CELL_TOO_LONG  # where someone has raised the csv module's limit
     if width is not None and len(cells) != width:
-        return f"the row has {len(cells)} cells; expected {width}, as in the first line"
+        return f"the row has {counted(len(cells), 'cell')}; expected {width}, as in the first line"
     return None
 
 

@@ -88,7 +88,7 @@ def read_descriptors(path: str | Path) -> DescriptorTable:
     smiles_at = smiles_column(file, None)
     columns = [column for column in range(file.width) if column != smiles_at]
     texts, numbers = [], []
-    for row in file.rows():
+    for row in file.filled_rows():
         if row.problem is not None:
             raise FileFormatError(f"{file.path}, {file.unit} {row.line}: {row.problem}")
         values = [number_of(row.cells[column]) for column in columns]

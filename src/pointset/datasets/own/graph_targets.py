@@ -17,6 +17,7 @@ from pointset.datasets.graph_files.formats import FORMATS
 from pointset.datasets.own.candidates import Role
 from pointset.datasets.own.columns import Column, column_number, describe_columns, shown, target_columns
 from pointset.datasets.own.csv_rows import Row, Table
+from pointset.datasets.own.options import option
 from pointset.datasets.own.rejected import NO_TARGET, Rejected, rejected_row
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import infer_task, read_targets, whole_numbers_note
@@ -60,7 +61,9 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
     """
     if all(graph.features.y is None for graph in graphs):
         if level is Level.NODE:
-            raise SpecError("got level='node' (--level), but the graphs carry no y; expected a row of y for each node")
+            raise SpecError(
+                f"got {option('level', 'node')}, but the graphs carry no y; expected a row of y for each node"
+            )
         return GraphTargets(Level.GRAPH, task or Task.REGRESSION)
     level = level or _level(graphs)
     problems: Problems = {}
@@ -86,8 +89,8 @@ def _finished(
             notes = whole_numbers_note(values, names[0])
     if task in (Task.BINARY, Task.MULTI_CLASS) and len(names) > 1:
         raise SpecError(
-            f"the graphs have {len(names)} targets y for {task.value}; expected one. Pass task='multi-label' "
-            "(--task multi-label)"
+            f"the graphs have {len(names)} targets y for {task.value}; expected one. Pass "
+            f"{option('task', 'multi-label')}"
         )
     for index, table in enumerate(tables):
         if table is not None and index not in problems and (reason := _misfit(table, task)):
@@ -201,8 +204,10 @@ def read_target_table(
     others = {key: Role.OTHER} | ({} if split_column is None else {split_column: Role.SPLIT})
     bad: list[tuple[Row, str, str]] = []  # with the kind of problem and the reason
     rows: dict[str, Row] = {}
-    for row in file.rows():
+    for row in file.filled_rows():
         problem = row.problem
+        if problem is None and not row.cells[key].strip():
+            problem = f"{shown(file, key)!r} is empty; expected the name or number of a graph"
         if problem is None and split_column is not None:
             problem = split_problem(row.cells[split_column])
         if problem is not None:
@@ -226,9 +231,10 @@ def read_target_table(
     ]
     target_numbers, notes = target_columns(file, columns, others, "columns")
     if not target_numbers and columns is None:
+        told = [f"\n  {note}" for note in notes[1:]]
         raise SpecError(
             f"{file.path} has no column of numbers besides identifiers; {describe_columns(file)}. Name the targets, "
-            "which may be a column of words for classes: columns='…' (--target …)"
+            f"which may be a column of words for classes, with {option('columns')}{''.join(told)}"
         )
     return TargetTable(file, target_numbers, split_column, row_of, rejected, notes)
 

@@ -22,6 +22,8 @@ from pointset.datasets.graph_files.formats import FOLDER, FORMATS, files_in, for
 from pointset.datasets.own.candidates import choose_split
 from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
+from pointset.datasets.own.learnable import part_notes, target_notes
+from pointset.datasets.own.options import option
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import own_card, task_named
@@ -108,8 +110,8 @@ def graph_files(
     split_column = split_column_of(split)
     if targets is None and (columns is not None or split_column is not None):
         raise SpecError(
-            "columns= (--target) and split='column:NAME' are about a table of targets; pass it as targets='….csv' "
-            "(--table ….csv)"
+            f"{option('columns')} and {option('split', 'column:NAME')} are about a table of targets; pass it as "
+            "targets='….csv' (--table ….csv, dataset.options.targets=….csv)"
         )
     read = _read(source, None if targets is None else Path(targets), progress)
     table = None
@@ -141,6 +143,8 @@ def _dataset(
         cells=None if table is None else table.split_cells(usable.numbers),
         rejected=len(usable.rejected),
     )
+    split_notes += part_notes(split, parts, "graph")
+    learned = target_notes(targets.joined(), targets.names, targets.task, targets.classes)
     card = own_card(
         name=path.stem,
         title=path.name,
@@ -150,7 +154,7 @@ def _dataset(
         target_names=targets.names,
         split=split_text,
         classes=targets.classes,
-        notes=(*notes, *split_notes),
+        notes=(*notes, *learned, *split_notes),
         **features,
     )
     files = files_in(path) if path.is_dir() else [path]
@@ -164,7 +168,7 @@ def _level(level: Level | str | None, *, table: bool) -> Level | None:
     try:
         wanted = None if level is None else Level(level)
     except ValueError:
-        raise SpecError(f"got level={level!r} (--level); expected 'graph' or 'node'") from None
+        raise SpecError(f"got {level!r} for {option('level')}; expected 'graph' or 'node'") from None
     if table and wanted is Level.NODE:
         raise SpecError("a table of targets has a row for each graph; for targets of nodes put y into the graph files")
     return wanted
@@ -326,7 +330,10 @@ def _notes(path: Path, ignored: Sequence[str], found: GraphTargets, guessed: Seq
     """For the card: what was ``guessed`` about the table of targets, and what is not kept."""
     notes = [*guessed, *found.notes]
     if found.y is None:
-        notes.append("no targets: nothing to learn from; put y into the files, or pass a table as targets= (--table)")
+        notes.append(
+            "no targets: nothing to learn from; put y into the files, or pass a table as targets= (--table, "
+            "dataset.options.targets)"
+        )
     if ignored:
         names = ", ".join(ignored[:_MOST_NAMES]) + (", …" if len(ignored) > _MOST_NAMES else "")
         if any(not name.startswith(_NODE_NAMES) for name in ignored):

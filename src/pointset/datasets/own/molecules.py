@@ -19,9 +19,18 @@ from pointset.datasets.molecules.parallel import read_many, table_of_molecules
 from pointset.datasets.molecules.parsing import Molecule, Unreadable, require_rdkit
 from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.datasets.own.candidates import Role
-from pointset.datasets.own.columns import Column, refuse_other_formats, settled_roles, shown, target_columns
+from pointset.datasets.own.columns import (
+    Column,
+    is_named,
+    refuse_other_formats,
+    settled_roles,
+    shown,
+    target_columns,
+)
 from pointset.datasets.own.csv_rows import Row, Table
 from pointset.datasets.own.duplicates import CONTRADICTING, check_choice, kept_note, merge_duplicates, same_molecules
+from pointset.datasets.own.learnable import part_notes, target_notes
+from pointset.datasets.own.options import option
 from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import is_missing, number_of, own_card, read_targets, task_named, weight_of
@@ -30,7 +39,7 @@ from pointset.datasets.splits.parts import PARTS, Split, codes_of, part_of
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError
 
-_VERSION = 5  # raise it when the same file would be read differently
+_VERSION = 6  # raise it when the same file would be read differently
 
 
 class _Columns(NamedTuple):
@@ -168,7 +177,7 @@ def _merged(plan: _Plan, table: GraphTable, details: _Details) -> _Once:
     if not len(merged.kept):
         raise FileFormatError(
             f"the rows of {plan.file.path} contradict each other, and no molecule is left; expected one value for "
-            "each. Correct them, or pass duplicates='keep'"
+            "each. Correct them, or pass " + option("duplicates", "keep")
         )
     place = np.full(len(table), -1)
     place[merged.kept] = np.arange(len(merged.kept))
@@ -201,6 +210,8 @@ def _dataset(plan: _Plan, once: _Once, seed: int) -> Dataset:
         rejected=len(details.rejected),
         given=once.given,
     )
+    split_notes += part_notes(plan.columns.how_split, parts, "molecule")
+    learned = target_notes(table.y, plan.names, details.task, details.classes, table.limits)
     card = own_card(
         name=path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
         title=path.name,
@@ -212,7 +223,7 @@ def _dataset(plan: _Plan, once: _Once, seed: int) -> Dataset:
         **OGB_FEATURES,
         positions=plan.reader.conformer_seed is not None,
         classes=details.classes,
-        notes=(*plan.columns.notes, *details.targets, *once.notes, *split_notes),
+        notes=(*plan.columns.notes, *details.targets, *learned, *once.notes, *split_notes),
     )
     provenance = Provenance(str(path), OWN_FILE, (path,), (plan.digest,))
     rows = np.array(details.rows, dtype=np.int64)
@@ -243,10 +254,11 @@ def _choose_columns(
     at = {role: column for column, role in roles.items()}
     smiles_at, split_at, weights_at = at[Role.STRUCTURE], at.get(Role.SPLIT), at.get(Role.WEIGHT)
     columns, notes = target_columns(file, targets, roles)
-    if isinstance(smiles, int) and file.header and _looks_like_data(file, smiles_at, columns):
+    by_number = smiles is not None and not is_named(file, smiles)
+    if by_number and file.header and _looks_like_data(file, smiles_at, columns):
         raise FileFormatError(
             f"the first line of {file.path} is {','.join(file.header)[:80]!r}, which seems to be a row already; "
-            "expected the names of the columns. Pass header=False (--no-header), or put a header above it"
+            f"expected the names of the columns. Pass {option('header', False)}, or put a header above it"
         )
     return _Columns(smiles_at, tuple(columns), split_at, weights_at, how_split, (*file.notes, *notes, *split_notes))
 
@@ -303,7 +315,7 @@ def _read_rows(plan: _Plan) -> tuple[list[Row], list[Rejected]]:
     file, rows, rejected = plan.file, [], []
     smiles, split, weights = plan.columns.smiles, plan.columns.split, plan.columns.weights
     chosen = [smiles, *plan.columns.targets, *(column for column in (weights, split) if column is not None)]
-    for row in file.rows():
+    for row in file.filled_rows():
         kind, problem = "a row that cannot be read", row.problem
         if problem is None and is_missing(row.cells[smiles]):
             kind, problem = "no SMILES", f"{shown(file, smiles)!r} is empty; expected a SMILES"
@@ -346,7 +358,7 @@ def _make_table(plan: _Plan, workers: int | None, progress: bool | None) -> tupl
     results = read_many([smiles[at] for at in wanted], plan.reader, workers=workers, progress=progress)
     for at, result in zip(wanted, results, strict=True):
         if isinstance(result, Unreadable):
-            reason = result.reason.replace("lenient=True", "lenient=True (--lenient)")
+            reason = result.reason.replace("lenient=True", option("lenient", True))
             reject(at, "a SMILES that cannot be read", reason)
         else:
             readable.append(at)

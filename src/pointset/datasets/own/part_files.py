@@ -15,6 +15,7 @@ from pointset.datasets.cache import FileContent
 from pointset.datasets.card import Task
 from pointset.datasets.dataset import OWN_FILE, Dataset, Provenance
 from pointset.datasets.own.candidates import choose_split
+from pointset.datasets.own.learnable import target_notes
 from pointset.datasets.own.molecules import smiles_csv
 from pointset.datasets.own.rejected import Rejected, TooManyRejectedError
 from pointset.datasets.own.table_files import SPREADSHEETS, open_table
@@ -82,7 +83,10 @@ def smiles_files(
 def _unused_split(train: Dataset, split: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
     """What is to be said of a column that would have split the table for training."""
     table = open_table(train.provenance.files[0], header=options.get("header", True), sheet=options.get("sheet"))
-    column = split_column_of(choose_split(table, split)[0])
+    try:
+        column = split_column_of(choose_split(table, split)[0])
+    except SpecError:  # words that are no part, which do not matter then
+        column = None
     return () if column is None else (f"the column {column!r} is not used, as other files are the split",)
 
 
@@ -92,8 +96,11 @@ def _read_part(train: Dataset, part: str, file: str | Path, options: Mapping[str
     if Path(file).suffix.lower() not in SPREADSHEETS:
         own.pop("sheet", None)
     names = list(train.target_names)
-    by_number = not options.get("header", True)  # then columns have no names
-    own["targets"] = [int(name.removeprefix("column ")) for name in names] if by_number else names
+    header = open_table(train.provenance.files[0], header=own.get("header", True), sheet=options.get("sheet")).header
+    if all(header.count(name) == 1 for name in names):  # else as they were chosen, by number
+        own["targets"] = names
+    elif own.get("targets") is None:
+        own["targets"] = [int(name.removeprefix("column ")) for name in names]
     if names:
         own["task"] = train.card.task.value
     try:
@@ -103,9 +110,18 @@ def _read_part(train: Dataset, part: str, file: str | Path, options: Mapping[str
         if isinstance(error, TooManyRejectedError):
             raise TooManyRejectedError(about, error.rejected) from None
         raise type(error)(about) from None
+    found = _without_advice(found)
     if train.card.task is Task.MULTI_CLASS and names:
         return _with_classes(found, train.card.classes, part)
     return found
+
+
+def _without_advice(dataset: Dataset) -> Dataset:
+    """The same without notes on what could not be learned from it, as it is not learned from."""
+    y, card = dataset.targets, dataset.card
+    said = target_notes(None if y is None else y.numpy(), card.target_names, card.task, card.classes, dataset.limits)
+    notes = tuple(note for note in card.notes if note not in said)
+    return dataclasses.replace(dataset, card=dataclasses.replace(card, notes=notes))
 
 
 def _with_classes(dataset: Dataset, classes: Sequence[str], part: str) -> Dataset:

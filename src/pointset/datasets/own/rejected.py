@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pointset.datasets.own.csv_rows import LONGEST_CELL, Table
+from pointset.datasets.own.options import option
 from pointset.datasets.own.table_files import open_table
 from pointset.errors import FileFormatError, SpecError
 from pointset.files import csv_lines, replacing
+from pointset.text import counted
 
 MOST_REJECTED = 0.10  # share of the rows
 NO_TARGET = "no target"  # the kind of rows that are not wrong: a table of several tasks has them everywhere
@@ -67,9 +69,9 @@ def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: ob
     examples = "".join(f"\n  {one}" for one in bad[:_SHOWN])
     more = f"\n  … and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
     bound = f"expected at most {100 * limit:.3g}%" if good else f"no {unit} is left"
-    alternative = f", or use the other {good:,} with max_rejected=1.0 (--max-rejected 1)" if good else ""
+    alternative = f", or use the other {good:,} with {option('max_rejected', 1.0)}" if good else ""
     raise TooManyRejectedError(
-        f"{where}: {len(bad):,} of {total:,} {unit}s ({100 * len(bad) / max(total, 1):.3g}%) cannot be used; "
+        f"{where}: {len(bad):,} of {counted(total, unit)} ({100 * len(bad) / max(total, 1):.3g}%) cannot be used; "
         f"{bound}. By reason: {reasons}. The first are{examples}{more}\nCorrect them{alternative}",
         rejected,
     )
@@ -79,7 +81,7 @@ def check_limit(limit: float) -> float:
     """``max_rejected`` as a share between 0 and 1."""
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
         raise SpecError(
-            f"got max_rejected={limit!r} (--max-rejected); expected a share between 0 and 1, such as 0.1 for a tenth"
+            f"got {limit!r} for {option('max_rejected')}; expected a share between 0 and 1, such as 0.1 for a tenth"
         )
     return float(limit)
 

@@ -19,7 +19,9 @@ from typing import Any
 from pointset.datasets.cache import FileContent
 from pointset.datasets.molecules.parsing import require_rdkit, silent_rdkit
 from pointset.datasets.own.csv_rows import LONGEST_CELL, CsvFile, Row, Table, opened
+from pointset.datasets.own.options import option
 from pointset.errors import FileFormatError, MissingExtraError, SpecError, did_you_mean
+from pointset.text import counted, listed
 
 _RECORD_ENDS = "$$$$"
 _MOST_LINES = 20_000  # of one record: 4,000 atoms and bonds, and long properties
@@ -49,13 +51,13 @@ def open_table(path: str | Path | FileContent, *, header: bool = True, sheet: st
     file = source.path if isinstance(source, FileContent) else source
     suffix = Path(file.name.lower().removesuffix(".gz")).suffix
     if sheet is not None and suffix not in SPREADSHEETS:
-        raise SpecError(f"got sheet={sheet!r} (--sheet), but {file.name} is not a workbook; leave it out")
+        raise SpecError(f"got {option('sheet', sheet)}, but {file.name} is not a workbook; leave it out")
     if suffix in SPREADSHEETS:
         return ExcelFile(source, header=header, sheet=sheet)
     if suffix not in (*STRUCTURES, *PARQUET):
         return CsvFile(source, header=header)
     if not header:
-        raise SpecError(f"{file.name} has names of columns; expected header=True (leave out --no-header)")
+        raise SpecError(f"got {option('header', False)}, but {file.name} has names of columns; leave it out")
     return SdfFile(source) if suffix in STRUCTURES else ParquetFile(source)
 
 
@@ -157,31 +159,38 @@ def _structure(record: Sequence[str]) -> tuple[str, str | None]:
 
 
 class ExcelFile(Table):
-    """A sheet of a workbook. A row's ``line`` is its number in the sheet, and empty rows are skipped."""
+    """A sheet of a workbook. A row's ``line`` is its number in the sheet; empty rows at its end are none."""
 
     unit = "row"
 
     def __init__(self, source: Path | FileContent, *, header: bool, sheet: str | int | None):
         super().__init__(source)
         self._sheet, self.has_header = sheet, header
-        first = next(self._all_rows(), None)
+        self._name = ""  # of the sheet that is read
+        first = next(((number, cells) for number, cells in self._all_rows() if cells), None)
         if first is None:
-            raise FileFormatError(f"the sheet of {self.path} is empty; expected a header and a row for each graph")
-        _, cells = first
+            raise FileFormatError(
+                f"the sheet {self._name!r} of {self.path} is empty; expected a header and a row for each graph"
+                f"{self.sheet_hint}"
+            )
+        number, cells = first
+        self._header_row = number if header else 0
         self.width = len(cells)
         self.header = tuple(cell.strip() for cell in cells) if header else ()
 
     def rows(self) -> Iterator[Row]:
-        """All rows that are not empty."""
-        for number, cells in itertools.islice(self._all_rows(), int(self.has_header), None):
+        """All rows to the last one that has something in it."""
+        for number, cells in self._all_rows():
+            if number <= self._header_row:
+                continue
             missing = [""] * (self.width - len(cells))
             problem = None
             if len(cells) > self.width:
-                problem = f"the row has {len(cells)} cells; expected {self.width}, as in the first row"
+                problem = f"the row has {counted(len(cells), 'cell')}; expected {self.width}, as in the first row"
             yield Row(number, [*cells, *missing], problem)
 
     def _all_rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Number and cells, without empty ones at the end."""
+        """Number and cells, without empty ones at the end, be they cells or rows."""
         try:
             import openpyxl
         except ImportError:
@@ -195,30 +204,37 @@ class ExcelFile(Table):
                 raise FileFormatError(
                     f"{self.path} is not a workbook that can be read; save it again as .xlsx, or the sheet as CSV"
                 ) from None
+        done = 0  # rows handed out; empty ones wait for one that is not
         try:
             for number, row in enumerate(self._chosen(workbook).iter_rows(values_only=True), start=1):
                 cells = [_as_text(value) for value in row]
                 while cells and not cells[-1].strip():
                     cells.pop()
                 if cells:
+                    yield from ((empty, []) for empty in range(done + 1, number))
                     yield number, cells
+                    done = number
         finally:
             workbook.close()
 
     def _chosen(self, workbook: Any) -> Any:
         names = list(workbook.sheetnames)
-        wanted = self._sheet
-        if wanted is None:
-            if len(names) > 1:
-                self.notes = (f"the first of {len(names)} sheets, {names[0]!r}, is read; choose with sheet= (--sheet)",)
-            return workbook[names[0]]
+        wanted = 0 if self._sheet is None else self._sheet
+        if isinstance(wanted, str) and wanted not in names and re.fullmatch("[0-9]{1,9}", wanted):
+            wanted = int(wanted)
         if isinstance(wanted, int) and not isinstance(wanted, bool) and 0 <= wanted < len(names):
-            return workbook[names[wanted]]
+            wanted = names[wanted]
         if wanted not in names:
             raise SpecError(
                 f"{self.path} has no sheet {wanted!r}; expected one of {', '.join(map(repr, names))}, or a number "
                 f"counted from 0{did_you_mean(str(wanted), names)}"
             )
+        self._name = str(wanted)
+        if others := [repr(name) for name in names if name != wanted]:
+            one = "the other is" if len(others) == 1 else "the others are"
+            self.sheet_hint = f". The sheet {wanted!r} was read; {one} {listed(others)}: choose with {option('sheet')}"
+            if self._sheet is None:
+                self.notes = (f"the first of {len(names)} sheets, {wanted!r}, is read; choose with {option('sheet')}",)
         return workbook[wanted]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.datasets.card import Card, Metric, Target, Task
+from pointset.datasets.own.options import option
 from pointset.datasets.own.rejected import NO_TARGET
 from pointset.datasets.table import Limits
 from pointset.errors import SpecError, did_you_mean
@@ -27,7 +28,7 @@ _LIMIT = re.compile(r"[<>~≈≤≥±]")
 _LIMITED = re.compile(r"(?:(?P<above>>=?|=>|≥|⩾)|<=?|=<|≤|⩽)\s*(?P<number>.*)", re.DOTALL)
 _TASKS = {task.value.removesuffix(" classification"): task for task in Task}
 _MANY_CLASSES = 20  # more than this, and more than half of the rows: names rather than classes
-_ASK_FOR_CLASSES = "pass task='multi-class' (--task multi-class)"
+_ASK_FOR_CLASSES = f"pass {option('task', 'multi-class')}"
 _METRICS = {
     Task.REGRESSION: Metric.MAE,
     Task.BINARY: Metric.ROC_AUC,
@@ -58,7 +59,7 @@ def task_named(task: Task | str | None) -> Task | None:
     if found is None:
         known = list(_TASKS)
         raise SpecError(
-            f"got task={task!r} (--task); expected one of {', '.join(known)}{did_you_mean(str(task), known)}"
+            f"got {task!r} for {option('task')}; expected one of {', '.join(known)}{did_you_mean(str(task), known)}"
         )
     return found
 
@@ -80,15 +81,15 @@ def read_targets(
         return TargetValues(task or Task.REGRESSION, None)
     if task in (Task.BINARY, Task.MULTI_CLASS) and len(columns) > 1:
         raise SpecError(
-            f"got the targets {', '.join(names)} for {task.value}; expected one. Choose it with targets= (--target), "
-            "or pass task='multi-label' (--task multi-label) for several labels of 0 and 1"
+            f"got the targets {', '.join(names)} for {task.value}; expected one. Choose it with "
+            f"{option('targets')}, or pass {option('task', 'multi-label')} for several labels of 0 and 1"
         )
     if task is Task.MULTI_CLASS or (task is None and len(columns) == 1 and _is_text(columns[0])):
         return _class_targets(columns[0], names[0])
     if task is None and (words := [name for name, cells in zip(names, columns, strict=True) if _is_text(cells)]):
         raise SpecError(
             f"the target {words[0]!r} holds words; expected numbers in each of the {len(columns)} targets. Leave it "
-            "out of targets= (--target), or choose it alone to predict classes"
+            f"out of {option('targets')}, or choose it alone to predict classes"
         )
     may_have_limits = limits and task in (None, Task.REGRESSION)
     return _number_targets(columns, names, task, commas=commas, limits=may_have_limits)
@@ -117,7 +118,12 @@ def _number_targets(
         exact = ["" if row in rows else cell for row, cell in enumerate(cells)] if rows else cells
         y[:, at] = _numbers(exact, name, problems, comma=comma)
         if task is None and len(names) == 1 and (problems or rows) and np.isnan(y).all():
-            example = cells[min([*problems, *rows])].strip()[:40]
+            example = cells[min(problems or rows)].strip()[:40]
+            if not problems:
+                raise SpecError(
+                    f"the target {name!r} has only limits such as {example!r}, and limits alone cannot be learned "
+                    f"from; expected some exact values. Choose another column with {option('targets')}"
+                )
             raise SpecError(
                 f"the target {name!r} has no number, but cells such as {example!r}; expected numbers, or words for "
                 f"classes. If these are classes, {_ASK_FOR_CLASSES}"
@@ -157,8 +163,9 @@ def _limits_note(cells: Sequence[str], name: str, limits: Mapping[int, float]) -
     if not limits:
         return ()
     example = cells[min(limits)].strip()[:40]
+    are = "is a limit" if len(limits) == 1 else "are limits"
     return (
-        f"{len(limits):,} of {len(cells):,} values of {name!r} are limits such as {example!r}: predictions on their "
+        f"{len(limits):,} of {len(cells):,} values of {name!r} {are} such as {example!r}: predictions on their "
         "right side have no loss; scores are of the exact values",
     )
 
@@ -214,7 +221,7 @@ def _class_targets(cells: Sequence[str], name: str) -> TargetValues:
     if len(known) > _MANY_CLASSES and 2 * len(known) > len(cells):
         raise SpecError(
             f"the target {name!r} has {len(known):,} different words in {len(cells):,} rows; expected classes that "
-            "many rows share. Choose another column with targets= (--target)"
+            f"many rows share. Choose another column with {option('targets')}"
         )
     classes = sorted(known, key=_class_order)
     number = {label: index for index, label in enumerate(classes)}
