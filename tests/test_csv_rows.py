@@ -299,3 +299,7 @@ def test_whatever_the_bytes_only_our_own_errors(tmp_path_factory: pytest.TempPat
     except PointsetError:
         return
     assert lines == sorted(set(lines))
+
+
+def test_a_separator_inside_a_name_of_two_lines_is_not_taken_for_one(tmp_path: Path) -> None:
+    assert CsvFile(table(tmp_path, b'"name",";;\r"\r\n"a","b"\r\n')).delimiter == ","

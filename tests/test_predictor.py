@@ -342,7 +342,7 @@ MISFITS = [
     (lambda: "C1CC", "unclosed ring"),
     (lambda: "", "empty SMILES"),
     (lambda: 17, "got int"),
-    (lambda: None, "got NoneType"),
+    (lambda: None, "got None"),
 ]
 
 

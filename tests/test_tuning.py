@@ -350,7 +350,7 @@ def test_from_the_shell(recipe: Recipe, tmp_path: Path) -> None:
     assert "optimizer.lr" not in said and "model.noise" not in said and "to fit 2 epochs" in said
     code, said = invoke(*words, "--json", tmp_path / "found.json")
     assert code == 0, said
-    assert said.index("2 trials of 2 epochs, about") < said.index("trial 0: MAE")
+    assert said.index("2 trials of 2 epochs, the first") < said.index("trial 0: MAE")
     assert "trial 0: MAE" in said and "best so far" in said and "2 complete" in said
     assert "needs at least 4 complete trials" in said and f"pointset train {folder / 'best.yaml'}" in said
     content = json.loads((tmp_path / "found.json").read_text())

@@ -171,7 +171,7 @@ def _delimiter(suffix: str, first_line: str) -> str:
         return "\t"
     if suffix == ".smi":
         return "\t" if "\t" in first_line.strip() else " "
-    outside_quotes = re.sub(r'"[^"]*"', "", first_line)
+    outside_quotes = re.sub(r'"[^"]*("|$)', "", first_line)  # a cell in quotes may go on in the next line
     return max((",", ";", "\t"), key=outside_quotes.count)  # the first of them where none occurs
 
 
