@@ -40,7 +40,7 @@ def end_in_time(tell: Callable[[str], None], code: int, *, earlier: float = 0.0)
     Args:
         tell: is told what was saved, before the process ends in the middle of its work.
         code: the exit code then.
-        earlier: seconds by which it ends before its parent, which waits for what it has to say.
+        earlier: seconds by which it ends before its parent, which waits for what it has to say; negative: after it.
     """
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -431,8 +431,11 @@ def _process(rank: int, request: _Request, port: int, messages: Any) -> None:
         "TORCHELASTIC_RUN_ID": "pointset",
     }
     torch.set_num_threads(threads_for(request.recipe, request.devices))
+    # The parent ends all when one has ended: the first, which saves and speaks, is given time before the others.
     end_in_time(
-        lambda said: messages.put(("stopped", said)) if said and rank == 0 else None, code=1, earlier=_EARLIER_SECONDS
+        lambda said: messages.put(("stopped", said)) if said and rank == 0 else None,
+        code=1,
+        earlier=_EARLIER_SECONDS if rank == 0 else -_EARLIER_SECONDS,
     )
     try:
         fabric = make_fabric(request.recipe, request.device)
