@@ -24,6 +24,7 @@ from pointset.training.run import train
 from tests.small_training import changed, edge_counts, write_graphs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hangs in a function of the C library of Linux")
+TRAIN = ["train", "recipe.yaml", "--run-dir", "run", "--device", "cpu", "--progress", "quiet"]  # in the test's folder
 SECONDS = 10.0  # five are promised; the machine of a test may be busy
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -149,17 +150,7 @@ def test_a_run_that_hangs_ends_in_time_and_is_resumed(
 ) -> None:
     settings = changed(recipe, model__noise=0.01, trainer__ema=0.9)
     (tmp_path / "recipe.yaml").write_text(settings.as_yaml())
-    words: list[str | Path] = [
-        "train",
-        tmp_path / "recipe.yaml",
-        "--run-dir",
-        "run",
-        "--device",
-        "cpu",
-        "--progress",
-        "quiet",
-    ]
-    code, said = ended(tmp_path, place, *words)
+    code, said = ended(tmp_path, place, *TRAIN)
     assert code == 130 and "--resume" in said and "Traceback" not in said
     if place in ("training", "validation"):
         done = {"training": "1 of 2 epochs and 1 of 4 batches", "validation": "0 of 2 epochs and 4 of 4 batches"}
@@ -173,17 +164,7 @@ def test_running_means_of_half_a_step_are_not_saved(recipe: Recipe, tmp_path: Pa
     """A batch normalisation changes in the forward pass, before the step that is cut short."""
     settings = changed(recipe, model__preset="gin")
     (tmp_path / "recipe.yaml").write_text(settings.as_yaml())
-    words: list[str | Path] = [
-        "train",
-        tmp_path / "recipe.yaml",
-        "--run-dir",
-        "run",
-        "--device",
-        "cpu",
-        "--progress",
-        "quiet",
-    ]
-    code, said = ended(tmp_path, "loss", *words)
+    code, said = ended(tmp_path, "loss", *TRAIN)
     assert code == 130 and "Stopped after 0 of 2 epochs and 1 of 4 batches; all is saved" in said
     train(settings, tmp_path / "run", resume=True, device="cpu", watch="quiet")
     train(settings, tmp_path / "unbroken", device="cpu", watch="quiet")
@@ -192,33 +173,13 @@ def test_running_means_of_half_a_step_are_not_saved(recipe: Recipe, tmp_path: Pa
 
 def test_ctrl_c_as_well(recipe: Recipe, tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(recipe.as_yaml())
-    words: list[str | Path] = [
-        "train",
-        tmp_path / "recipe.yaml",
-        "--run-dir",
-        "run",
-        "--device",
-        "cpu",
-        "--progress",
-        "quiet",
-    ]
-    code, said = ended(tmp_path, "training", *words, number=signal.SIGINT)
+    code, said = ended(tmp_path, "training", *TRAIN, number=signal.SIGINT)
     assert code == 130 and "Stopped after 1 of 2 epochs and 1 of 4 batches" in said
 
 
 def test_sigterm_between_steps_is_a_clean_end(recipe: Recipe, tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(changed(recipe, trainer__epochs=5000).as_yaml())
-    words: list[str | Path] = [
-        "train",
-        tmp_path / "recipe.yaml",
-        "--run-dir",
-        "run",
-        "--device",
-        "cpu",
-        "--progress",
-        "quiet",
-    ]
-    code, said = ended(tmp_path, None, *words)
+    code, said = ended(tmp_path, None, *TRAIN)
     assert code == 130 and "of 5000 epochs" in said and "--resume" in said and "Traceback" not in said
 
 

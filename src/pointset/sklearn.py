@@ -274,10 +274,7 @@ class PointSetRegressor(RegressorMixin, _PointSetEstimator):  # type: ignore[mis
 
         They are calibrated on the validation part.
         """
-        predictor: Any = self.predictor_
-        if not hasattr(predictor, "predict_interval"):
-            raise SpecError("this version of pointset has no intervals yet; use predict")
-        found = predictor.predict_interval(_items(X), confidence, progress=None if self.verbose else False)
+        found = self.predictor_.predict_interval(_items(X), confidence, progress=None if self.verbose else False)
         ends: Floats = np.stack([np.asarray(found.lower), np.asarray(found.upper)], axis=-1)
         return ends[:, 0] if self._flat else ends
 

@@ -151,8 +151,8 @@ class PointModel(nn.Module):
             torch.Size([2, 2])
         """
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
-        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, descriptors, dropout, rank)
-        settings = settings._replace(references=references)
+        more = descriptors, dropout, rank, references
+        settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, *more)
         preset = preset_named(name)
         _check(settings)
         encoder = load_part(preset.encoder)
