@@ -224,7 +224,7 @@ def force_loss(model: PointModel, batch: PointBatch, pos: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("plan", [by_size, in_one_bucket])
-@pytest.mark.parametrize("preset", ["pst-star", "pst-released-star"])
+@pytest.mark.parametrize("preset", ["pst-star", "pst-fast-star", "pst-released-star"])
 def test_a_loss_on_forces_has_the_right_gradient(preset: str, plan: Plan) -> None:
     torch.manual_seed(0)
     model = PointModel.from_preset(preset, node=NODE_CATEGORIES, edge=EDGE_CATEGORIES, dim=4, layers=2).double()

@@ -357,7 +357,7 @@ def model_by_loops(model: Any, data: Data, name: str, pooling: str | None) -> Ar
 
 @pytest.mark.parametrize("features", ["categories", "reals", "none"])
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("name", [name for name in preset_names("paper") if name != "pst-fast"])  # test_fast.py
+@pytest.mark.parametrize("name", [name for name in preset_names("paper") if "fast" not in name])  # test_fast.py
 def test_whole_model(name: str, level: Any, features: str) -> None:
     torch.manual_seed(0)
     graphs = [example(seed, edges, features == "reals") for seed, edges in enumerate(EXAMPLE_EDGES)]

@@ -9,11 +9,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import pointset
 from pointset.arrays import Array
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.fast import FastPSTLayer, FirstPairs
+from pointset.encoders.fast import FastPSTLayer, FirstDistances, FirstPairs
 from pointset.encoders.layers import PointState
 from pointset.errors import SpecError
 
@@ -96,6 +97,60 @@ def test_the_first_pairs_are_eight_embeddings_and_a_vector_on_the_diagonal() -> 
         if (i, j) in set(zip(source, target, strict=True)):
             expected = expected + 8 * table[2].detach()
         torch.testing.assert_close(p[:, 0, i, j].detach(), expected)
+
+
+def test_first_pairs_in_space_add_functions_of_the_distance() -> None:
+    torch.manual_seed(0)
+    distances = FirstDistances(H, functions=5, reach=4.0)
+    first, plain = FirstPairs(None, H, distances), FirstPairs(None, H)
+    plain.diagonal = first.diagonal
+    pos = torch.tensor([[[0.0, 0, 0], [3, 0, 0], [3, 4, 0]]])
+    group = PointGroup(torch.zeros(1), torch.zeros(1, 1), torch.zeros(1, 3, 1), pos=pos)
+    got = array((first(group) - plain(group))[:, 0])
+    for (i, j), length in {(0, 1): 3.0, (0, 2): 5.0, (1, 2): 4.0, (1, 1): 0.0}.items():
+        gaussians = np.exp(-(((length - np.linspace(0, 4, 5)) / 0.8) ** 2))
+        features = np.concatenate([gaussians, [length / 4, (length / 4) ** 2]])
+        expected = 8 * linear(distances.mlp[2], silu(linear(distances.mlp[0], features)))
+        assert np.allclose(got[:, i, j], expected, atol=1e-6) and np.allclose(got[:, j, i], expected, atol=1e-6)
+
+
+def molecule_in_space(seed: int, nodes: int = 7) -> Data:
+    generator = torch.Generator().manual_seed(seed)
+    edges = torch.stack([torch.arange(nodes - 1), torch.arange(1, nodes)])
+    edges = torch.cat([edges, edges.flip(0)], 1)
+    kinds = torch.randint(3, (nodes - 1, 1), generator=generator).repeat(2, 1)
+    x = torch.randint(4, (nodes, 1), generator=generator)
+    return Data(x=x, edge_index=edges, edge_attr=kinds, pos=2 * torch.randn(nodes, 3, generator=generator))
+
+
+def star_model() -> pointset.PointModel:
+    torch.manual_seed(1)
+    return pointset.PointModel.from_preset("pst-fast-star", node=4, edge=3, out=2, dim=32, layers=2)
+
+
+def test_in_space_both_paths_are_one_function() -> None:
+    graphs, model = [molecule_in_space(seed, nodes) for seed, nodes in enumerate((7, 3, 7, 12))], star_model()
+    native = model(graphs).detach()
+    with pointset.torch_path():
+        assert float((model(graphs).detach() - native).abs().max()) < 1e-4 * float(native.abs().max())
+
+
+def test_in_space_only_distances_count() -> None:
+    data, model = molecule_in_space(0), star_model().double()
+    rotation = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(2))).Q
+    moved, bent = data.clone(), data.clone()
+    moved.pos = (data.pos.double() @ rotation.double() + 3.0).float()
+    bent.pos = data.pos * torch.tensor([2.0, 1.0, 1.0])
+    before, same, other = model([data, moved, bent]).detach()
+    assert torch.allclose(before, same, rtol=1e-4, atol=1e-4 * float(before.abs().max()))
+    assert float((before - other).abs().max()) > 1e-2 * float(before.abs().max())
+
+
+def test_in_space_positions_are_asked_for() -> None:
+    data = molecule_in_space(0)
+    data.pos = None
+    with pytest.raises(SpecError, match="carry no pos"):
+        star_model()([data])
 
 
 def test_an_odd_number_of_channels_is_refused_with_a_remedy() -> None:

@@ -31,7 +31,7 @@ class Preset:
     function: Part | None = "pointset.encoders.coordinates.LearnedFromRoot"  # (channels)
     pairs: Part = "pointset.encoders.coordinates.EdgeWeights"  # (edge spec, channels, distances or None)
     distances: Part | None = None  # (channels); the model then needs positions
-    first_pairs: Part | None = None  # (edge spec, channels): a state of pairs
+    first_pairs: Part | None = None  # (edge spec, channels, distances or None): a state of pairs
     matrix: str = "laplacian"
 
     @property
@@ -64,6 +64,16 @@ PRESETS: dict[str, Preset] = {
         encoder="pointset.encoders.fast.FastPST",
         coordinates="pointset.encoders.fast.EdgeRounds",
         function="pointset.encoders.coordinates.RootAndWalks",
+        first_pairs="pointset.encoders.fast.FirstPairs",
+        matrix="normalized_adjacency",
+    ),
+    "pst-fast-star": Preset(
+        "pst-fast with 3D positions: distances in the first pairs",
+        "the Point Set Transformer (PST) in its fast variant, with distances in space",
+        encoder="pointset.encoders.fast.FastPST",
+        coordinates="pointset.encoders.fast.EdgeRounds",
+        function="pointset.encoders.coordinates.RootAndWalks",
+        distances="pointset.encoders.fast.FirstDistances",
         first_pairs="pointset.encoders.fast.FirstPairs",
         matrix="normalized_adjacency",
     ),

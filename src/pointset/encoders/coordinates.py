@@ -481,8 +481,8 @@ def distances(group: PointGroup) -> Tensor:
     return _length(group.pos.unsqueeze(2) - group.pos.unsqueeze(1))
 
 
-def distances_of_pairs(flat: Any) -> Tensor:
-    """|p_i − p_j| of all pairs of all graphs of a flat batch, (Σ n²,)."""
+def distances_of_pairs(flat: Any, *, unordered: bool = False) -> Tensor:
+    """|p_i − p_j| of all pairs of all graphs of a flat batch, (Σ n²,); or of the pairs i ≤ j, (Σ n(n + 1)/2,)."""
     pos = flat.rows.pos
     if pos is None:
         raise SpecError("the model uses 3D positions (PST*), but the graphs carry no pos")
@@ -490,7 +490,11 @@ def distances_of_pairs(flat: Any) -> Tensor:
     own = torch.repeat_interleave(torch.repeat_interleave(n, n))  # (Σ n²,) the node i of each pair
     other = torch.arange(len(own)) - torch.repeat_interleave(torch.cumsum(n * n, 0) - n * n, n * n)
     first = torch.repeat_interleave(torch.cumsum(n, 0) - n, n * n)
-    return _length(pos[0, own] - pos[0, first + other % torch.repeat_interleave(n, n * n)])
+    other = first + other % torch.repeat_interleave(n, n * n)
+    if unordered:
+        wanted = other >= own
+        own, other = own[wanted], other[wanted]
+    return _length(pos[0, own] - pos[0, other])
 
 
 def _length(difference: Tensor) -> Tensor:

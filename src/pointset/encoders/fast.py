@@ -16,12 +16,22 @@ back: 4⟨a, b⟩ = ⟨a + b, a + b⟩ − ⟨a − b, a − b⟩. Equivariant t
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.coordinates import Coordinates, EdgeWeights, PairWeights
+from pointset.encoders.coordinates import (
+    Coordinates,
+    EdgeWeights,
+    PairWeights,
+    RadialDistances,
+    by_row,
+    distances,
+    distances_of_pairs,
+)
 from pointset.encoders.layers import (
     MLP,
     AttentionMap,
@@ -166,26 +176,65 @@ class EdgeRounds(Coordinates):
         return v
 
 
-class FirstPairs(nn.Module):
-    """The first state of pairs: 8 e_ij on edges, with embeddings e of their own, plus a learned vector where i = j.
+class FirstDistances(RadialDistances):
+    """For ``pst-fast-star``: radial basis functions of |p_i − p_j|, the distance and its square → MLP → (h, B, n, n).
 
-    The factor, about half of n^0.925, keeps what comes from neighbours from being lost among all points.
+    The square is there because what a molecule shows from far away is a sum over pairs of it: the dipole moment of
+    charges q with Σ_i q_i = 0 is |Σ_i q_i p_i|² = −½ Σ_ij q_i q_j |p_i − p_j|².
     """
 
     takes_padding = True
-    EDGE_GAIN = 8.0
+    UNIT = 4.0  # ångström: distances in molecules, and their squares, are then not far from 1
 
-    def __init__(self, edge: Spec, channels: int):
+    def __init__(self, channels: int, functions: int = 32, reach: float = 12.0):
+        super().__init__(channels, functions, reach)
+        self.mlp = MLP([functions + 2, channels, channels])
+
+    def _functions(self, distance: Tensor) -> Tensor:
+        """(…) → (functions + 2, …)."""
+        scaled = distance.to(self.centres.dtype).unsqueeze(0) / self.UNIT
+        return torch.cat([super()._functions(distance), scaled, scaled.square()])
+
+    def forward(self, group: PointGroup) -> Tensor:
+        """Group → (h, B, n, n)."""
+        first: Tensor = self.mlp(self._functions(distances(group)))
+        return first
+
+    def record(self, program: Program) -> Symbol:
+        """The same for the native kernels, of unordered pairs."""
+
+        def functions(flat: Any) -> Tensor:
+            return by_row(self._functions(distances_of_pairs(flat, unordered=True)))
+
+        x: Any = program.input(Space.SYMMETRIC, len(self.centres) + 2, functions, differentiable=True)
+        recorded: Symbol = self.mlp(x)
+        return recorded
+
+
+class FirstPairs(nn.Module):
+    """The first state of pairs: 8 e_ij on edges, with embeddings e of their own, plus a learned vector where i = j.
+
+    The factor, about half of n^0.925, keeps what comes from neighbours from being lost among all points. With
+    ``distances`` (h, B, n, n), those of ``pst-fast-star``, 8 times these are added for every pair.
+    """
+
+    takes_padding = True
+    GAIN = 8.0
+
+    def __init__(self, edge: Spec, channels: int, distances: nn.Module | None = None):
         super().__init__()
         self.edges = None if edge is None else EdgeWeights(edge, channels, None)
         self.diagonal = nn.Parameter(torch.randn(channels))
+        self.distances = distances
 
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (h, B, n, n)."""
         graphs, nodes, _ = group.size
         unit = torch.eye(nodes, dtype=self.diagonal.dtype, device=self.diagonal.device).expand(graphs, nodes, nodes)
         p = self.diagonal.view(-1, 1, 1, 1) * unit
-        return p if self.edges is None else p + self.EDGE_GAIN * self.edges(group)
+        if self.edges is not None:
+            p = p + self.GAIN * self.edges(group)
+        return p if self.distances is None else p + self.GAIN * self.distances(group)
 
     def record(self, program: Program) -> Symbol:
         """The same for the native kernels."""
@@ -195,9 +244,10 @@ class FirstPairs(nn.Module):
         if edges is None:
             p = program.record(Code.EDGE_PAIRS, [None, None], Space.SYMMETRIC, width)
         else:
-            p = program.record(Code.EDGE_PAIRS, [edges, None], Space.SYMMETRIC, width, self.EDGE_GAIN)
+            p = program.record(Code.EDGE_PAIRS, [edges, None], Space.SYMMETRIC, width, self.GAIN)
         own = program.linear(one, self._diagonal_column, outputs=width)
-        return program.record(Code.POINTS_OF_PAIRS, [p, own], Space.SYMMETRIC, width)
+        p = program.record(Code.POINTS_OF_PAIRS, [p, own], Space.SYMMETRIC, width)
+        return p if self.distances is None else p + self.GAIN * self.distances.record(program)  # type: ignore[operator]
 
     def _diagonal_column(self) -> Tensor:
         """(h, 1)."""

@@ -158,6 +158,9 @@ class PointModel(nn.Module):
         encoder = load_part(preset.encoder)
         channels = _vector_channels(settings, getattr(encoder, "REPEATS", 1))
         distances = None if preset.distances is None else load_part(preset.distances)(channels)
+        first_pairs = None
+        if preset.first_pairs is not None:  # which distances then belong to, instead of to the coordinates
+            first_pairs, distances = load_part(preset.first_pairs)(edge, channels, distances), None
         weighted = edge is not None or distances is not None
         weights = load_part(preset.pairs)(edge, channels, distances) if weighted else None
         scalars = NodeScalars(node, dim)
@@ -168,7 +171,7 @@ class PointModel(nn.Module):
             encoder(dim, layers),
             Readout(dim, out, level, pooling, descriptors, dropout),
             matrix=preset.matrix,
-            pairs=None if preset.first_pairs is None else load_part(preset.first_pairs)(edge, channels),
+            pairs=first_pairs,
             rank=rank,
             references=NodeReferences(node, out) if references else None,
         )
@@ -241,8 +244,9 @@ class PointModel(nn.Module):
     def takes_padding(self) -> bool:
         """Whether all its parts can be given padded buckets; others get groups of graphs of equal size."""
         pairs = getattr(self.coordinates, "pairs", None)
-        parts = [self.scalars, self.coordinates, self.encoder, self.readout, pairs, getattr(pairs, "distances", None)]
-        parts += [self.pairs, getattr(self.coordinates, "function", None), *getattr(self.encoder, "layers", [])]
+        parts = [self.scalars, self.coordinates, self.encoder, self.readout, pairs, self.pairs]
+        parts += [getattr(part, "distances", None) for part in (pairs, self.pairs)]
+        parts += [getattr(self.coordinates, "function", None), *getattr(self.encoder, "layers", [])]
         return all(map(takes_padding, parts))
 
     def _encoded_together(self, groups: list[PointGroup], generator: torch.Generator | None) -> list[Tensor]:

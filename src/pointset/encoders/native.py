@@ -185,7 +185,9 @@ def _not_recordable(model: Any) -> str | None:
         return "a baseline"
     pairs = model.coordinates.pairs
     parts = [model.scalars, model.coordinates, model.coordinates.function]
-    parts += [part for part in (pairs, getattr(pairs, "distances", None), model.pairs) if part is not None]
+    weighing = [pairs, model.pairs]
+    weighing += [getattr(part, "distances", None) for part in weighing]
+    parts += [part for part in weighing if part is not None]
     own = [type(part).__name__ for part in parts if not _forward_is_recorded(part)]
     end = type(model.readout)
     if end.representation is not Readout.representation or end.forward is not Readout.forward:
