@@ -253,12 +253,20 @@ def one_layer_pst(s: Points, v: Points, pair: AttentionWeights, values: Sequence
     return s
 
 
+_POOLINGS: dict[str, Callable[[list[float]], float]] = {
+    "sum": sum,
+    "mean": lambda channel: sum(channel) / len(channel),
+    "max": max,
+    "scaled_sum": lambda channel: sum(channel) / 16,
+}
+
+
 def pooled(s: Points, pooling: str) -> Array:
     """Equation (5)."""
     result = np.zeros_like(s[0])
     for c in range(len(result)):
         channel = [point[c] for point in s]
-        result[c] = {"sum": sum(channel), "mean": sum(channel) / len(channel), "max": max(channel)}[pooling]
+        result[c] = _POOLINGS[pooling](list(channel))
     return result
 
 

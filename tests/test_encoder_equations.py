@@ -210,7 +210,7 @@ class TestWholeEncoder:
         assert_encodes_as_loops(encoder(CHANNELS, layers), PointState(state.s, 1e-5 * state.v))
 
 
-@pytest.mark.parametrize("pooling", ["sum", "mean", "max"])
+@pytest.mark.parametrize("pooling", ["sum", "mean", "max", "scaled_sum"])
 def test_pooling_equation_5(pooling: Pooling) -> None:
     torch.manual_seed(0)
     s = random_state().s

@@ -23,7 +23,10 @@ from pointset.native.program import Code, NotRecorded, Symbol
 
 Norm = Literal["none", "layer"]
 Level = Literal["graph", "node"]
-Pooling = Literal["sum", "mean", "max"]
+Pooling = Literal["sum", "mean", "max", "scaled_sum"]
+POOLED_NODES = 16
+"""``scaled_sum`` divides a sum by this, about the size of a small molecule: it grows with the graph, as what is added
+up does, and begins as large as a mean."""
 SIZE_EXPONENT = 0.925  # of the released model: sums over n points are scaled by n^-0.925
 
 
@@ -286,10 +289,14 @@ def pooled(s: Tensor, pooling: Pooling, padding: Padding | None = None) -> Tenso
         nodes = padding.nodes.squeeze(-1)  # (B,)
         if pooling == "max":
             return s.masked_fill(padding.rows == 0, -math.inf).amax(-1).masked_fill(nodes == 0, 0.0)
-        return masked(s, padding).sum(-1) / (nodes.clamp(min=1) if pooling == "mean" else 1)
+        return masked(s, padding).sum(-1) / (nodes.clamp(min=1) if pooling == "mean" else _divisor(pooling))
     if pooling == "max":
         return s.amax(-1) if s.shape[-1] else s.sum(-1)
-    return s.sum(-1) / (max(s.shape[-1], 1) if pooling == "mean" else 1)
+    return s.sum(-1) / (max(s.shape[-1], 1) if pooling == "mean" else _divisor(pooling))
+
+
+def _divisor(pooling: Pooling) -> int:
+    return POOLED_NODES if pooling == "scaled_sum" else 1
 
 
 def represented(s: Tensor, level: Level, pooling: Pooling, padding: Padding | None = None) -> Tensor:

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from pointset.encoders.batch import PointBatch, PointGroup
 from pointset.encoders.coordinates import Coordinates
-from pointset.encoders.layers import BatchEncoder, Level, PointState, Pooling, Readout
+from pointset.encoders.layers import POOLED_NODES, BatchEncoder, Level, PointState, Pooling, Readout
 from pointset.native import build
 from pointset.native.execute import Executable, Graphs, run
 from pointset.native.program import Code, NotRecorded, Program, Space, Symbol
 
 _torch_only: ContextVar[bool] = ContextVar("torch_only", default=False)
-_POOLING: dict[Pooling, int] = {"sum": 0, "mean": 1, "max": 2}
+_POOLING: dict[Pooling, int] = {"sum": 0, "mean": 1, "max": 2, "scaled_sum": 0}
 
 
 @contextmanager
@@ -167,7 +167,9 @@ def _program(model: Any, level: Level) -> Program | str:
         state = model.encoder(PointState(s, v, p=pairs))
         end = cast(Symbol, state.s)
         if level == "graph":
-            end = end.unary(Code.POOL, space=Space.GRAPH, flag=_POOLING[model.readout.pooling])
+            pooling = model.readout.pooling
+            end = end.unary(Code.POOL, space=Space.GRAPH, flag=_POOLING[pooling])
+            end = end * (1 / POOLED_NODES) if pooling == "scaled_sum" else end
         program.output(end)
     except (NotRecorded, AttributeError, TypeError, ValueError, RuntimeError, IndexError) as problem:
         # A layer of a user's own may do with a symbol whatever it does with tensors: torch then computes it.

@@ -122,7 +122,7 @@ class ModelChoice(Keys):
     preset: PresetName = "pst"
     dim: Count = 64
     layers: Count = 4
-    pooling: Literal["mean", "sum", "max"] = "mean"
+    pooling: Literal["mean", "sum", "max", "scaled_sum"] = "mean"
     noise: NotNegative = 0.0
     descriptors: Text | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
