@@ -7,7 +7,7 @@ import functools
 import io
 import itertools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import networkx as nx
 import numpy as np
@@ -21,8 +21,9 @@ from torch_geometric.data import Batch, Data
 
 import pointset
 from pointset import Categories, PointModel, PointSet, Reals
+from pointset.encoders.layers import Pooling
 from pointset.errors import GraphError, SpecError
-from pointset.registry import PRESETS, preset_names
+from pointset.registry import PRESETS, load_part, preset_named, preset_names
 from pointset.testing import assert_invariant, reordered_nodes
 from tests.graph_strategies import (
     EDGE_CATEGORIES,
@@ -555,21 +556,25 @@ class TestSettings:
 
     @each_preset
     def test_one_channel_and_one_layer_are_enough(self, variant: Variant) -> None:
-        fewest = 2 if variant.preset.startswith("pst-fast") else 1  # its vectors have half as many as its scalars
+        # of some there are k times fewer channels of vectors than of scalars
+        fewest = getattr(load_part(preset_named(variant.preset).encoder), "REPEATS", 1)
         model = variant.model(dim=fewest, layers=1)
         assert bool(model(variant.points(mixed_data)).isfinite().all())
 
 
-@pytest.mark.parametrize("pooling", ["sum", "mean", "max"])
-def test_pooling_over_the_points_of_each_graph(pooling: Literal["sum", "mean", "max"]) -> None:
+@pytest.mark.parametrize("pooling", get_args(Pooling))
+def test_pooling_over_the_points_of_each_graph(pooling: Pooling) -> None:
     nodes, graphs = Variant("pst", "node", True), Variant("pst", "graph", True)
     points = nodes.points(mixed_data)
     by_node = torch.split(nodes.model().embed(points), [item.num_nodes for item in points])
     empty = torch.zeros(16, dtype=torch.float64)  # a graph without nodes
-    pooled = [
-        empty if not len(part) else {"sum": part.sum(0), "mean": part.mean(0), "max": part.max(0).values}[pooling]
-        for part in by_node
-    ]
+    rules: dict[str, Callable[[Tensor], Tensor]] = {
+        "sum": lambda part: part.sum(0),
+        "mean": lambda part: part.mean(0),
+        "max": lambda part: part.max(0).values,
+        "scaled_sum": lambda part: part.sum(0) / 16,
+    }
+    pooled = [rules[pooling](part) if len(part) else empty for part in by_node]
     model = graphs.model(pooling=pooling)
     assert_near(model.embed(points), torch.stack(pooled))
     assert_near(model(points), model.readout.linear(torch.stack(pooled)))

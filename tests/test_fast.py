@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 import pointset
 from pointset.arrays import Array
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.fast import FastPSTLayer, FirstDistances, FirstPairs
+from pointset.encoders.fast import FastPSTLayer, FastSummingPSTLayer, FirstDistances, FirstPairs
 from pointset.encoders.layers import PointState
 from pointset.errors import SpecError
 
@@ -37,12 +37,18 @@ def linear(module: Any, x: Array) -> Array:
     return array(module.weight) @ x + (0 if module.bias is None else array(module.bias))
 
 
+def scalar_bound(x: Array) -> Array:
+    return np.asarray(x / np.sqrt(1 + (x**2).mean() / 25))
+
+
 def layer_by_loops(layer: Any, s: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
     """s (n, d), v (n, r, h), p (n, n, h) → the same."""
-    nodes, scale = len(s), len(s) ** -0.925
-    normed = np.stack([layer_norm(row) for row in s])
+    sums_up = isinstance(layer, FastSummingPSTLayer)
+    nodes, scale = len(s), 1 / 16 if sums_up else len(s) ** -0.925
+    norm, reach = (scalar_bound, 100) if sums_up else (layer_norm, 9)
+    normed = np.stack([norm(row) for row in s])
     lengths = [(point**2).sum() / v.shape[-1] for point in v]
-    bounded = np.stack([point / np.sqrt(1 + length / 9) for point, length in zip(v, lengths, strict=True)])
+    bounded = np.stack([point / np.sqrt(1 + length / reach) for point, length in zip(v, lengths, strict=True)])
     query = np.stack([[linear(layer.projection, row) for row in point] for point in bounded])
     products = np.zeros_like(p)
     updated = p.copy()
@@ -56,7 +62,7 @@ def layer_by_loops(layer: Any, s: Array, v: Array, p: Array) -> tuple[Array, Arr
         mixed[i] += linear(layer.out, scale * sums)
     first, _, second = layer.mixer
     for i in range(nodes):
-        hidden = silu(linear(first, np.concatenate([layer_norm(mixed[i]), products[i, i]])))
+        hidden = silu(linear(first, np.concatenate([norm(mixed[i]), products[i, i]])))
         mixed[i] += linear(second, hidden)
     moved = v.copy()
     if layer.gate is not None:
@@ -66,9 +72,10 @@ def layer_by_loops(layer: Any, s: Array, v: Array, p: Array) -> tuple[Array, Arr
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_a_layer_equals_its_equations(last: bool) -> None:
+@pytest.mark.parametrize("kind", [FastPSTLayer, FastSummingPSTLayer])
+def test_a_layer_equals_its_equations(kind: type[FastPSTLayer], last: bool) -> None:
     torch.manual_seed(0)
-    layer = FastPSTLayer(D, H, last=last).double()
+    layer = kind(D, H, last=last).double()
     s, v = torch.randn(D, 1, N, dtype=torch.float64), torch.randn(H, 1, N, R, dtype=torch.float64)
     p = torch.randn(H, 1, N, N, dtype=torch.float64)
     p = p + p.mT
@@ -176,3 +183,23 @@ def test_circular_skip_links_are_distinguished() -> None:
     outputs = model(graphs).detach().flatten()
     gaps = (outputs.unsqueeze(0) - outputs.unsqueeze(1)).abs() + torch.eye(len(graphs)) * 1e9
     assert float(gaps.min()) > 1e-6 * float(outputs.abs().max())
+
+
+def layers_of(preset: str) -> list[Any]:
+    model: Any = pointset.PointModel.from_preset(preset, dim=16, layers=2)
+    return list(model.encoder.layers)
+
+
+def test_without_a_state_each_layer_sees_the_first_pairs() -> None:
+    first, again = layers_of("pst-fast-stateless")[0], FastPSTLayer(16, 8)
+    again.load_state_dict(first.state_dict())
+    state = PointState(torch.randn(16, 1, N), torch.randn(8, 1, N, R), p=torch.randn(8, 1, N, N))
+    ours, theirs = first(state), again(state)
+    assert ours.p is state.p and theirs.p is not None and not torch.equal(theirs.p, state.p)
+    assert torch.equal(ours.s, theirs.s) and torch.equal(ours.v, theirs.v)
+
+
+@pytest.mark.parametrize(("preset", "share"), [("pst-fast-k1", 1), ("pst-fast", 2), ("pst-fast-k4", 4)])
+def test_vectors_and_pairs_have_a_share_of_the_channels(preset: str, share: int) -> None:
+    for layer in layers_of(preset):
+        assert layer.projection.weight.shape == (16 // share, 16 // share)

@@ -56,6 +56,20 @@ def _baseline(summary: str, title: str, *, encoder: str, coordinates: str, funct
     return Preset(summary, title, "baseline", encoder, coordinates, function)
 
 
+def _fast(
+    summary: str, encoder: str = "FastPST", *, function: str = "RootAndWalks", matrix: str = "normalized_adjacency"
+) -> Preset:
+    """``pst-fast`` with one part changed, for the ablation."""
+    return Preset(
+        summary,
+        encoder=f"pointset.encoders.fast.{encoder}",
+        coordinates="pointset.encoders.fast.EdgeRounds",
+        function=f"pointset.encoders.coordinates.{function}",
+        first_pairs="pointset.encoders.fast.FirstPairs",
+        matrix=matrix,
+    )
+
+
 PRESETS: dict[str, Preset] = {
     "pst": Preset("Point Set Transformer, equations (1) to (5)", "the Point Set Transformer (PST)"),
     "pst-fast": Preset(
@@ -76,6 +90,21 @@ PRESETS: dict[str, Preset] = {
         distances="pointset.encoders.fast.FirstDistances",
         first_pairs="pointset.encoders.fast.FirstPairs",
         matrix="normalized_adjacency",
+    ),
+    "pst-fast-count": Preset(
+        "pst-fast with plain sums, on SRD and polynomials in the eigenvalues: to count",
+        "the Point Set Transformer (PST) in its fast variant for counting",
+        encoder="pointset.encoders.fast.FastSummingPST",
+        coordinates="pointset.encoders.fast.EdgeRounds",
+        function="pointset.encoders.coordinates.RootAndPolynomials",
+        first_pairs="pointset.encoders.fast.FirstPairs",
+    ),
+    "pst-fast-k1": _fast("pst-fast with as many channels of vectors and pairs as of scalars", "WidePairsPST"),
+    "pst-fast-k4": _fast("pst-fast with a quarter as many channels of vectors and pairs", "NarrowPairsPST"),
+    "pst-fast-stateless": _fast("pst-fast without a state of pairs: anew in each layer", "StatelessPairsPST"),
+    "pst-fast-roots": _fast("pst-fast without polynomials: f is √Λ in all channels", function="SquareRoot"),
+    "pst-fast-laplacian": _fast(
+        "pst-fast on the Laplacian: √Λ and polynomials", function="RootAndPolynomials", matrix="laplacian"
     ),
     "pst-released": Preset(
         "the model that the authors released",

@@ -39,6 +39,8 @@ from pointset.encoders.layers import (
     ChannelNorm,
     LayerStack,
     PointState,
+    ScalarBound,
+    SizeFactor,
     VectorBound,
     enlarge_first_weights,
     masked,
@@ -47,6 +49,7 @@ from pointset.encoders.layers import (
     size_scale,
 )
 from pointset.encoders.products import gated, weighted_sums
+from pointset.encoders.pst import SummingPST, SummingPSTLayer
 from pointset.errors import SpecError
 from pointset.native.program import Code, Program, Space, Symbol
 from pointset.specs import Spec
@@ -73,16 +76,16 @@ def plus_points(x: Tensor, a: Tensor) -> Tensor:
     return x + a.unsqueeze(-1) + a.unsqueeze(-2)
 
 
-def repeated_sums(p: Tensor, values: Tensor, state: PointState) -> Tensor:
-    """n^-0.925 Σ_j p_ij ⊙ values_j, p's channels used again and again: (h, B, n, n), (d, B, n) → (d, B, n)."""
+def repeated_sums(p: Tensor, values: Tensor, state: PointState, factor: SizeFactor) -> Tensor:
+    """factor(n) Σ_j p_ij ⊙ values_j, p's channels used again and again: (h, B, n, n), (d, B, n) → (d, B, n)."""
     if isinstance(p, Symbol):
-        recorded: Tensor = recorded_sums(p, values, None, size_scale)
+        recorded: Tensor = recorded_sums(p, values, None, factor)
         return recorded
     channels, graphs, nodes = p.shape[:3]
     repeats = values.shape[0] // channels  # no -1: without nodes it cannot be inferred
     own = masked(values, state.padding).view(repeats, channels, graphs, nodes).permute(1, 2, 3, 0)  # (h, B, n, k)
     sums = weighted_sums(p, own).permute(3, 0, 1, 2).reshape(values.shape)
-    return row_factor(state, size_scale) * sums
+    return row_factor(state, factor) * sums
 
 
 class PairUpdate(AttentionMap):
@@ -106,7 +109,9 @@ class FastPSTLayer(nn.Module):
 
     def __init__(self, scalars: int, channels: int, *, last: bool = False):
         super().__init__()
-        self.norm_s, self.norm_mixed, self.bound_v = ChannelNorm(), ChannelNorm(), VectorBound()
+        self.norm_s: nn.Module = ChannelNorm()
+        self.norm_mixed: nn.Module = ChannelNorm()
+        self.bound_v = VectorBound()
         self.projection = ChannelLinear(channels, channels, bias=False)  # W
         self.pairs = PairUpdate(scalars, channels)
         self.values, self.out = ChannelLinear(scalars, scalars), ChannelLinear(scalars, scalars)  # V, W_o
@@ -120,7 +125,7 @@ class FastPSTLayer(nn.Module):
         s, v = self.norm_s(state.s), self.bound_v(state.v)
         products = symmetric_products(self.projection(v))
         p = self.pairs(state.p, products, s)
-        mixed = state.s + self.out(repeated_sums(p, self.values(s), state))
+        mixed = state.s + self.out(repeated_sums(p, self.values(s), state, self.sum_factor))
         mixed = mixed + self.mixer(torch.cat([self.norm_mixed(mixed), diagonal_of(products)]))
         if self.gate is None:
             return state._replace(s=mixed, p=p)
@@ -129,10 +134,14 @@ class FastPSTLayer(nn.Module):
     def _moved(self, state: PointState, p: Tensor, values: Tensor) -> Tensor:
         """v_i + n^-0.925 Σ_j p_ij ⊙ values_j; padded rows stay zero."""
         if isinstance(p, Symbol):
-            moved: Tensor = recorded_sums(p, values, state.v, size_scale)
+            moved: Tensor = recorded_sums(p, values, state.v, self.sum_factor)
             return moved
-        factor = row_factor(state, size_scale)
+        factor = row_factor(state, self.sum_factor)
         return state.v + weighted_sums(p, values) * (factor.unsqueeze(-1) if isinstance(factor, Tensor) else factor)
+
+    def sum_factor(self, nodes: int | Tensor) -> float | Tensor:
+        """What the sums over the points of a graph are multiplied by."""
+        return size_scale(nodes)
 
 
 class FastPST(LayerStack):
@@ -140,13 +149,78 @@ class FastPST(LayerStack):
 
     takes_padding = True
     REPEATS = 2
+    LAYER: type[FastPSTLayer] = FastPSTLayer
 
     def __init__(self, channels: int, layers: int):
         def layer(scalars: int, *, last: bool) -> FastPSTLayer:
-            return FastPSTLayer(scalars, scalars // self.REPEATS, last=last)
+            return self.LAYER(scalars, scalars // self.REPEATS, last=last)
 
         super().__init__(layer, channels, layers)
         enlarge_first_weights(self)
+
+
+class WidePairsPST(FastPST):
+    """``pst-fast-k1``, of the ablation: as many channels of vectors and pairs as of scalars."""
+
+    takes_padding = True
+    REPEATS = 1
+
+
+class NarrowPairsPST(FastPST):
+    """``pst-fast-k4``, of the ablation: a quarter as many channels of vectors and pairs as of scalars."""
+
+    takes_padding = True
+    REPEATS = 4
+
+
+class StatelessPairsLayer(FastPSTLayer):
+    """A layer whose pairs are the first ones plus its own update, which no later layer sees."""
+
+    takes_padding = True
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state, with the pairs that came in."""
+        return super().forward(state)._replace(p=state.p)
+
+
+class StatelessPairsPST(FastPST):
+    """``pst-fast-stateless``, of the ablation: pairs are computed anew in each layer."""
+
+    takes_padding = True
+    LAYER: type[FastPSTLayer] = StatelessPairsLayer
+
+
+class FastSummingPSTLayer(FastPSTLayer):
+    """A layer of ``pst-fast`` whose sums are sums (divided by 16 for every n), and whose scalars keep their size."""
+
+    takes_padding = True
+
+    def __init__(self, scalars: int, channels: int, *, last: bool = False):
+        super().__init__(scalars, channels, last=last)
+        self.norm_s, self.norm_mixed = ScalarBound(), ScalarBound()
+        self.bound_v = VectorBound(SummingPSTLayer.LONGEST_VECTOR)
+
+    def sum_factor(self, nodes: int | Tensor) -> float | Tensor:
+        """The same for every n."""
+        return SummingPSTLayer.SUM_FACTOR
+
+
+class FastSummingPST(FastPST):
+    """``pst-fast`` for tasks that count, as :class:`~pointset.encoders.pst.SummingPST` is ``pst`` for them."""
+
+    takes_padding = True
+    LAYER: type[FastPSTLayer] = FastSummingPSTLayer
+
+    def __init__(self, channels: int, layers: int):
+        super().__init__(channels, layers)
+        with torch.no_grad():
+            for part in self.modules():
+                if isinstance(part, PairUpdate):
+                    part.of_points.weight.mul_(SummingPST.SCALAR_GAIN)
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state, with the same shapes."""
+        return super().forward(state._replace(s=SummingPST.FIRST_SCALARS * state.s))
 
 
 class EdgeRounds(Coordinates):
