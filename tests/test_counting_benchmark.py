@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
 
 from pointset import datasets
 from pointset.datasets.counting import SUBSTRUCTURES, count_substructures
+from pointset.datasets.random_graphs import FAMILIES
+from pointset.datasets.splits import find_leaks
 from pointset.datasets.verification import verify
 from pointset.errors import FileFormatError, SpecError
 
@@ -75,3 +78,28 @@ def test_published_graphs_that_are_damaged(name: str, wrong: Any, tmp_path: Path
     with pytest.raises(FileFormatError, match=f"graphs.npz: {name} "):
         datasets.load("counting-original", tmp_path)
     assert not verify("counting-original", tmp_path).holds
+
+
+def test_families_to_learn_from_and_others_to_test_on() -> None:
+    dataset = datasets.load("counting-families")
+    graphs, split = dataset.arrays, dataset.split
+    assert {part: len(numbers) for part, numbers in split.items()} == dict(dataset.card.split_sizes)
+    learned = np.concatenate([split["train"], split["val"]])
+    assert graphs.num_nodes[learned].max() == 30 and graphs.num_nodes[split["test"]].max() == 60
+    assert sorted(set(graphs.num_nodes[split["test"]][:500].tolist())) == [40, 60]
+    assert dataset.targets is not None
+    first = graphs[int(split["test"][0])]
+    counted = count_substructures(first.num_nodes, first.edges)
+    start = int(graphs.num_nodes[: int(split["test"][0])].sum())
+    assert np.array_equal(dataset.targets[start : start + first.num_nodes].numpy(), counted)
+    report = find_leaks(graphs, split, progress=False)
+    assert all("test" not in group for group in report.groups)  # small trees of train may come again in val
+
+
+def test_families_depend_on_seed_family_and_number_alone() -> None:
+    few, many = (FAMILIES["communities"].draw_many(count, 3) for count in (2, 5))
+    assert [set(graph.edges()) for graph in few] == [set(graph.edges()) for graph in many[:2]]
+    assert set(few[0].edges()) != set(FAMILIES["communities"].draw_many(1, 4)[0].edges())
+    assert len({family.place for family in FAMILIES.values()}) == len(FAMILIES)
+    geometric, tree = (FAMILIES[name].draw_many(1, 0)[0] for name in ("geometric", "trees"))
+    assert sum(nx.triangles(geometric).values()) > 0 == sum(nx.triangles(tree).values())

@@ -22,9 +22,10 @@ from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
 from pointset.datasets.dataset import Dataset, Provenance
 from pointset.datasets.loading import benchmark_named
+from pointset.datasets.random_graphs import mixed_graphs
 from pointset.datasets.table import GraphTable
 from pointset.errors import MissingDataError, SpecError
-from pointset.paper.trained_counting import bare, count_errors, count_fresh, counting_families, mixed_graphs
+from pointset.paper.trained_counting import bare, count_errors, count_fresh, counting_families
 from pointset.paper.trained_distances import CLASSES, concatenated, measure_distances, pair_features, probe, truths_of
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.prediction.evaluation import evaluate

@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     for benchmark in (
         counting.COUNTING,
         counting.COUNTING_ORIGINAL,
+        counting.COUNTING_FAMILIES,
         qm9.QM9,
         zinc.ZINC,
         zinc.ZINC_FULL,

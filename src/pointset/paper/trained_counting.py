@@ -24,8 +24,7 @@ The result, plain values only (``pointset express counting RUN --json FILE`` wri
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,11 +34,12 @@ import torch
 from torch import Tensor
 
 from pointset.arrays import Flags, Integers
-from pointset.datasets.benchmarks.counting import NODES_AND_DEGREES, counting_graphs
+from pointset.datasets.benchmarks.counting import counting_graphs
 from pointset.datasets.card import Level, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
 from pointset.datasets.dataset import TargetScale
 from pointset.datasets.graph_files.graph6 import line_of_graph
+from pointset.datasets.random_graphs import FAMILIES, MOST_NODES
 from pointset.datasets.splits import find_leaks
 from pointset.errors import MissingDataError, PointsetError, SpecError
 from pointset.files import finite
@@ -54,10 +54,8 @@ from pointset.runs.recipe_files import read_recipe
 from pointset.training.data import TrainingData, load_data
 from pointset.training.scoring import score
 
-_FEWEST, _MOST = 10, 30  # nodes of the small graphs, as in the benchmark
-_CYCLES = range(3, _MOST + 1)  # all there are: a family of them has no more graphs
+_CYCLES = range(3, MOST_NODES + 1)  # all there are: a family of them has no more graphs
 TRAINING_KIND = "training kind"
-Draw = Callable[[np.random.Generator], "nx.Graph[Any]"]
 
 
 class FreshFamily(NamedTuple):
@@ -236,71 +234,10 @@ def counting_families(count: int, seed: int) -> dict[str, FreshFamily]:
             "regular graphs of 10 to 30 nodes, n edges removed", GraphArrays.from_flat(num_nodes, num_edges, edges)
         )
     }
-    for place, (name, (description, draw)) in enumerate(_BEYOND.items()):
-        families[name] = FreshFamily(description, read_graphs(map(draw, _generators(count, seed, place))))
+    for name, family in FAMILIES.items():
+        families[name] = FreshFamily(family.description, read_graphs(family.draw_many(count, seed)))
     families["cycles"] = FreshFamily("one cycle of 3 to 30 nodes", read_graphs(map(nx.cycle_graph, _CYCLES[:count])))
     return families
-
-
-def mixed_graphs(count: int, seed: int) -> list[nx.Graph[Any]]:
-    """Sparse random graphs, regular ones with n edges removed, trees and cycles of 10 to 30 nodes, in turn."""
-    draws: list[Draw] = [_random, _small_regular, _tree, lambda generator: nx.cycle_graph(_size(generator))]
-    generators = _generators(count, seed, len(_BEYOND))
-    return [draw(generator) for draw, generator in zip(itertools.cycle(draws), generators, strict=False)]
-
-
-def _generators(count: int, seed: int, place: int) -> Sequence[np.random.Generator]:
-    return [
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(place, number, 1)))  # 1: not the benchmark's
-        for number in range(count)
-    ]
-
-
-def _seed(generator: np.random.Generator) -> int:
-    """For networkx."""
-    return int(generator.integers(2**32))
-
-
-def _size(generator: np.random.Generator) -> int:
-    return int(generator.integers(_FEWEST, _MOST + 1))
-
-
-def _regular(generator: np.random.Generator, nodes: int, degree: int) -> nx.Graph[Any]:
-    """A regular graph from which n random edges were removed, as in the benchmark."""
-    graph: nx.Graph[Any] = nx.random_regular_graph(degree, nodes, seed=_seed(generator))
-    edges = sorted(tuple(sorted(edge)) for edge in graph.edges())
-    remaining = generator.choice(len(edges), len(edges) - nodes, replace=False)
-    thinned: nx.Graph[Any] = nx.empty_graph(nodes)
-    thinned.add_edges_from(edges[index] for index in sorted(remaining.tolist()))
-    return thinned
-
-
-def _small_regular(generator: np.random.Generator) -> nx.Graph[Any]:
-    return _regular(generator, *NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))])
-
-
-def _random(generator: np.random.Generator) -> nx.Graph[Any]:
-    """As many edges as the benchmark's graphs have, anywhere."""
-    nodes, degree = NODES_AND_DEGREES[generator.integers(len(NODES_AND_DEGREES))]
-    graph: nx.Graph[Any] = nx.gnm_random_graph(nodes, nodes * degree // 2 - nodes, seed=_seed(generator))
-    return graph
-
-
-def _tree(generator: np.random.Generator) -> nx.Graph[Any]:
-    tree: nx.Graph[Any] = nx.random_labeled_tree(_size(generator), seed=_seed(generator))
-    return tree
-
-
-_BEYOND: dict[str, tuple[str, Draw]] = {
-    "40 nodes": ("5-regular graphs of 40 nodes, 40 edges removed", lambda generator: _regular(generator, 40, 5)),
-    "60 nodes": ("5-regular graphs of 60 nodes, 60 edges removed", lambda generator: _regular(generator, 60, 5)),
-    "random": ("as many nodes and edges as the training kind, edges anywhere", _random),
-    "hubs": (
-        "preferential attachment, 10 to 30 nodes, two edges for each new one",
-        lambda generator: nx.barabasi_albert_graph(_size(generator), 2, seed=_seed(generator)),
-    ),
-    "trees": ("random trees of 10 to 30 nodes", _tree),
-}
 
 
 def data_of(run: str | Path, data_dir: str | Path | None, *, progress: bool | None) -> TrainingData:

@@ -38,13 +38,14 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from pointset.arrays import Floats, Integers
+from pointset.datasets.random_graphs import mixed_graphs
 from pointset.encoders.layers import PointState, size_scale
 from pointset.encoders.model import PointModel
 from pointset.encoders.psds import PSDSLayer
 from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.files import finite
-from pointset.paper.trained_counting import bare, data_of, isomorphic_to_one_of, mixed_graphs, needs_features
+from pointset.paper.trained_counting import bare, data_of, isomorphic_to_one_of, needs_features
 from pointset.points.encodings import random_walk, resistance_distance, shortest_path
 from pointset.points.graphs import Graph, GraphArrays
 from pointset.points.inputs import read_graphs

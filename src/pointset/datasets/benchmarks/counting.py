@@ -14,13 +14,14 @@ from pointset.arrays import Array, Integers, read_arrays
 from pointset.datasets.benchmarks.reading import expect_whole
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
 from pointset.datasets.counting import SUBSTRUCTURES, count_many
+from pointset.datasets.random_graphs import FAMILIES, NODES_AND_DEGREES
 from pointset.datasets.sources import Benchmark, Source
 from pointset.datasets.splits import random_split
 from pointset.datasets.splits.parts import PARTS, whole_number
 from pointset.datasets.table import GraphTable
 from pointset.errors import GraphError
-
-NODES_AND_DEGREES = ((10, 6), (15, 6), (20, 5), (30, 5))
+from pointset.points.graphs import GraphArrays
+from pointset.points.inputs import read_graphs
 
 
 def counting_graphs(seed: SupportsIndex, count: SupportsIndex = 5000) -> tuple[Integers, Integers, Integers]:
@@ -157,4 +158,46 @@ COUNTING_ORIGINAL = Benchmark(
             sha256={"graphs.npz": "2a8dbe90ad2f859a2e0150a58d3aa43d9bd6013581852cb261e84786ba6b5ef3"},
         ),
     ),
+)
+
+_SEEN = ("random", "hubs", "trees", "small worlds")  # besides the benchmark's own kind
+_UNSEEN = ("40 nodes", "60 nodes", "communities", "geometric")
+_OF_EACH = {"train": 300, "val": 100, "test": 250}
+
+
+def families_generator(seed: int = _SEED) -> tuple[Source]:
+    """Makes graphs of several families to learn from, and larger ones and others to test on."""
+    chosen = whole_number(seed, "seed")
+
+    def read(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        known = _OF_EACH["train"] + _OF_EACH["val"]
+        drawn = [GraphArrays.from_flat(*counting_graphs(chosen, known))]
+        drawn += [read_graphs(FAMILIES[name].draw_many(known, chosen)) for name in _SEEN]
+        drawn += [read_graphs(FAMILIES[name].draw_many(_OF_EACH["test"], chosen)) for name in _UNSEEN]
+        columns = [np.concatenate([getattr(part, key) for part in drawn]) for key in ("num_nodes", "num_edges")]
+        table = _counted(*columns, np.concatenate([part.edges for part in drawn], axis=1), show)
+        learned = known * (1 + len(_SEEN))
+        place = np.arange(len(table))
+        is_val = place % known >= _OF_EACH["train"]
+        parts = (place < learned) & ~is_val, (place < learned) & is_val, place >= learned
+        return dataclasses.replace(table, split=dict(zip(PARTS, map(np.flatnonzero, parts), strict=True)))
+
+    return (Source(f"the generator, seed {chosen}", read, made_here=True),)
+
+
+COUNTING_FAMILIES = Benchmark(
+    dataclasses.replace(
+        _card("counting-families", "Counting, beyond its training kind", "", "made here"),
+        description="Random graphs of five families to learn from (regular ones with edges removed, random ones, hubs, "
+        "trees, small worlds; 10 to 30 nodes), and of four others to test on: regular ones of 40 and 60 nodes, "
+        "communities, points in a square. Predict for each node how many substructures it is the root of.",
+        split="by family: those of test occur in neither train nor val",
+        split_sizes={
+            part: count * (len(_UNSEEN) if part == "test" else 1 + len(_SEEN)) for part, count in _OF_EACH.items()
+        },
+        paper=None,
+    ),
+    families_generator(),
+    choose=families_generator,
+    options={"seed": f"of the graphs; by default {_SEED}"},
 )
