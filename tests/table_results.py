@@ -58,6 +58,18 @@ def example(**changes: Any) -> TableResult:
     return TableResult(**(values | changes))
 
 
+def timed(**changes: Any) -> TableResult:
+    """One column at the budget ``hours``, PST with two seeds of 40 minutes each, GIN with one of 20."""
+    column = Column(key="mae", title="MAE")
+    rows = []
+    for title, seconds, seeds in (("PST", 80.0, 2), ("GIN", 40.0, 1)):
+        runs = [run(f"{title}-{seed}", seed, 0.4) for seed in range(seeds)]
+        times = tuple(seconds * epoch for epoch, _ in runs[0].curve)
+        timed = tuple(one.model_copy(update={"times": times}) for one in runs)
+        rows.append(Row(title=title, source="ours", cells={"mae": Cell(mean=0.03)}, runs=timed))
+    return example(**({"columns": (column,), "rows": tuple(rows), "budget": "hours", "complete": True} | changes))
+
+
 def scores(better: Any = "high", *values: float) -> TableResult:
     """One column, a row of ours for each value, beside the paper's 94.4."""
     column = Column(key="accuracy", title="accuracy", better=better, factor=100, digits=1, unit="%")

@@ -211,9 +211,11 @@ def test_a_part_that_knows_nothing_of_padding_gets_graphs_of_equal_size() -> Non
 # Gradients of gradients
 
 
-def molecules_in_space() -> PointBatch:
-    graphs = [nx.path_graph(3), nx.cycle_graph(4), nx.star_graph(4)]
-    return pointset.collate([pointset.to_points(with_features(graph, seed)) for seed, graph in enumerate(graphs)])
+def molecules_in_space(matrix: str) -> PointBatch:
+    graphs = [
+        with_features(graph, seed) for seed, graph in enumerate((nx.path_graph(3), nx.cycle_graph(4), nx.star_graph(4)))
+    ]
+    return pointset.collate([pointset.to_points(graph, matrix=matrix) for graph in graphs])
 
 
 def force_loss(model: PointModel, batch: PointBatch, pos: Tensor) -> Tensor:
@@ -228,7 +230,7 @@ def force_loss(model: PointModel, batch: PointBatch, pos: Tensor) -> Tensor:
 def test_a_loss_on_forces_has_the_right_gradient(preset: str, plan: Plan) -> None:
     torch.manual_seed(0)
     model = PointModel.from_preset(preset, node=NODE_CATEGORIES, edge=EDGE_CATEGORIES, dim=4, layers=2).double()
-    batch = molecules_in_space().to(torch.float64)
+    batch = molecules_in_space(model.matrix).to(torch.float64)
     assert batch.pos is not None
     pos = batch.pos.clone().requires_grad_()
     generator = torch.Generator().manual_seed(1)
@@ -254,7 +256,8 @@ def test_a_loss_on_forces_has_the_right_gradient(preset: str, plan: Plan) -> Non
 @pytest.mark.parametrize("preset", ["pst", "psds", "pst-sum", "pst-onelayer"])
 def test_second_derivatives_by_the_weights(preset: str) -> None:
     """A gradient penalty: every other model can be differentiated twice, too."""
-    model, batch = model_of(preset), molecules_in_space()
+    model = model_of(preset)
+    batch = molecules_in_space(model.matrix)
     parameters = list(model.parameters())
     first = torch.autograd.grad(model(batch).square().sum(), parameters, create_graph=True)
     penalty = torch.stack([gradient.square().sum() for gradient in first]).sum()

@@ -102,4 +102,4 @@ def test_families_depend_on_seed_family_and_number_alone() -> None:
     assert set(few[0].edges()) != set(FAMILIES["communities"].draw_many(1, 4)[0].edges())
     assert len({family.place for family in FAMILIES.values()}) == len(FAMILIES)
     geometric, tree = (FAMILIES[name].draw_many(1, 0)[0] for name in ("geometric", "trees"))
-    assert sum(nx.triangles(geometric).values()) > 0 == sum(nx.triangles(tree).values())
+    assert nx.transitivity(geometric) > 0.2 and nx.is_tree(tree)

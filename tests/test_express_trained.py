@@ -25,7 +25,7 @@ from pointset.datasets.loading import benchmark_named
 from pointset.datasets.random_graphs import mixed_graphs
 from pointset.datasets.table import GraphTable
 from pointset.errors import MissingDataError, SpecError
-from pointset.paper.trained_counting import bare, count_errors, count_fresh, counting_families
+from pointset.paper.trained_counting import bare, count_errors, count_fresh, fresh_families
 from pointset.paper.trained_distances import CLASSES, concatenated, measure_distances, pair_features, probe, truths_of
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.prediction.evaluation import evaluate
@@ -114,7 +114,7 @@ class TestCounting:
         scale = predictor.bundle.scale
         assert scale is not None
         own: dict[str, list[tuple[float, int]]] = {"2-path": [], "3-cycle": []}
-        for one in counting_families(6, counted["seed"])["random"].graphs:
+        for one in fresh_families(6, counted["seed"])["random"].graphs:
             graph: nx.Graph[int] = nx.empty_graph(one.num_nodes)
             graph.add_edges_from(one.edges.T.tolist())
             (predicted,) = predictor.predict([graph], progress=False)
@@ -187,7 +187,7 @@ class TestCounting:
     def test_some_targets_suffice_and_unscaled_ones_are_scaled_here(self, tmp_path: Path) -> None:
         found = count_fresh(bundle(tmp_path, "pst", card_of("4-cycle", Level.NODE)), graphs=4, progress=False)
         assert found["substructures"] == ["4-cycle"] and found["scale"] == "fresh graphs"
-        families = counting_families(4, found["seed"])
+        families = fresh_families(4, found["seed"])
         exact = {}
         for name in ("training kind", "trees"):
             graphs = families[name].graphs
@@ -298,7 +298,7 @@ class TestCommands:
 
 
 def test_fresh_graphs_depend_on_their_seed_and_place_only() -> None:
-    few, many, other = counting_families(2, 1), counting_families(5, 1), counting_families(2, 2)
+    few, many, other = fresh_families(2, 1), fresh_families(5, 1), fresh_families(2, 2)
     assert list(few) == FAMILIES
     for name in FAMILIES:
         for first, again in zip(few[name].graphs, many[name].graphs, strict=False):

@@ -58,8 +58,8 @@ def layer_by_loops(layer: Any, s: Array, v: Array, p: Array) -> tuple[Array, Arr
         updated[i, j] += linear(layer.pairs.w2, silu(linear(layer.pairs.w1, products[i, j]) + of_points))
     mixed = s.copy()
     for i in range(nodes):
-        sums = sum(np.tile(updated[i, j], D // H) * linear(layer.values, normed[j]) for j in range(nodes))
-        mixed[i] += linear(layer.out, scale * sums)
+        terms = [np.tile(updated[i, j], D // H) * linear(layer.values, normed[j]) for j in range(nodes)]
+        mixed[i] += linear(layer.out, scale * np.sum(terms, axis=0))
     first, _, second = layer.mixer
     for i in range(nodes):
         hidden = silu(linear(first, np.concatenate([norm(mixed[i]), products[i, i]])))

@@ -102,6 +102,7 @@ def check_what_the_table_says(result: TableResult, folder: Path) -> None:
         assert again.model_copy(update={"name": begun.name, "title": begun.title, "trainer": begun.trainer}) == begun
         assert [epoch for epoch, _ in record.curve] == [1, 2]
         assert record.seconds is not None and record.seconds > 0
+        assert len(record.times) == 2 and 0 < record.times[0] < record.times[1] < record.seconds + 0.01
     assert result.machine["machine"]["cores"] >= 1
     assert str(folder) not in result.model_dump_json(exclude={"rows"})
 

@@ -89,7 +89,7 @@ def test_who_writes_waits_and_then_sees_what_another_finished(table: Path, tmp_p
 def test_failures_of_other_calls_stay_and_those_that_were_made_good_go(table: Path, tmp_path: Path) -> None:
     folder, plan = TableFolder(tmp_path / "runs"), plan_of(table, seeds=1)
     for run in plan.runs:
-        folder.note_failure(run, f"no memory for {run.row.name}")
+        folder.note_failure(run.name, f"no memory for {run.row.name}")
     finish(folder, plan.runs[0])  # by hand, with pointset train
     cells = ours(runs_of(plan_of(table, "pst", seeds=1), folder).write())
     assert cells == {

@@ -14,9 +14,9 @@ import pytest
 
 from pointset.errors import FileFormatError
 from pointset.paper.tables.formats import escaped, html_page, latex_table, markdown_page, read_table, write_table
-from pointset.paper.tables.result import Cell, Column, Row, TableResult
-from pointset.paper.tables.sheet import Footnotes, against_paper, describe_machine, spans
-from tests.table_results import NASTY, example, row, scores
+from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
+from pointset.paper.tables.sheet import Footnotes, against_paper, describe_machine, progress_of, spans
+from tests.table_results import NASTY, example, row, scores, timed
 
 
 def lines_of(result: TableResult) -> dict[str, list[str]]:
@@ -106,6 +106,31 @@ def test_the_machine_in_words() -> None:
     about = {"pointset": "1", "packages": {"torch": "2", "rdkit": "3"}, "machine": {"cores": 1, "kind": "CPU"}}
     assert describe_machine(about) == "1 core, CPU; pointset 1, torch 2"
     assert describe_machine({}) == ""
+
+
+def test_hours_show_the_best_validation_score_after_so_many_minutes() -> None:
+    found = progress_of(timed())
+    assert found is not None and found.score == "validation MAE"
+    assert found.heads == ["5 min", "15 min", "30 min", "at the end"]
+    curves = {row.title: [[score for _, score in run.curve] for run in row.runs] for row in timed().rows}
+    pst = [f"{sum(curve[epoch - 1] for curve in curves['PST']) / 2:.3f}" for epoch in (3, 11, 22, 30)]
+    gin = [f"{curves['GIN'][0][epoch - 1]:.3f}" for epoch in (7, 22, 30, 30)]  # it keeps what it had at its end
+    assert found.lines == [("PST", pst), ("GIN", gin)]
+    for page in (markdown_page(timed()), html_page(timed())):
+        assert "validation MAE after" in page and "The best so far" in page
+    late = timed(rows=tuple(row.model_copy(update={"runs": (late_run(row.runs[0]),)}) for row in timed().rows))
+    assert progress_of(late) is not None and [cells[0] for _, cells in progress_of(late).lines] == ["–", "–"]  # type: ignore[union-attr]
+    assert progress_of(timed(budget="cpu")) is None and progress_of(example(budget="hours")) is None
+
+
+def late_run(run: RunRecord) -> RunRecord:
+    """Validated once, at its end."""
+    return run.model_copy(update={"curve": run.curve[-1:], "times": run.times[-1:]})
+
+
+def test_a_time_for_each_score_or_none() -> None:
+    with pytest.raises(ValueError, match="got 1 times for a curve of 2; expected one for each"):
+        RunRecord(name="a", command="b", curve=((1, 0.5), (2, 0.4)), times=(1.0,))
 
 
 # --- ours against the paper's

@@ -12,8 +12,8 @@ from pointset.cli.results import results
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.paper.tables.formats import write_table
 from pointset.paper.tables.page import fill_marks, outdated, page_outputs, read_results
-from pointset.paper.tables.pictures import pictures_of
-from tests.table_results import example, scores
+from pointset.paper.tables.pictures import curve_chart, pictures_of
+from tests.table_results import example, scores, timed
 
 REPOSITORY = Path(__file__).parents[1]
 TABLES = {"tally-cpu": example(), "tested-cpu": scores("high", 93.1)}
@@ -106,6 +106,20 @@ def test_pictures_depend_on_their_content_alone() -> None:
     drawn = first[1].draw()
     assert drawn == again[1].draw() and first[1].digest in drawn and "<dc:date>" not in drawn
     assert pictures_of("tested-cpu", scores("high", 93.1)) == []
+
+
+def test_curves_are_drawn_over_minutes_where_all_times_are_known() -> None:
+    chart = curve_chart(timed())
+    assert (
+        chart is not None
+        and chart.x.label == "minutes of training"
+        and "over the minutes of training" in chart.description
+    )
+    assert [part.x.max() for part in chart.parts if part.kind == "line"] == pytest.approx([40.0, 40.0, 20.0])
+    without = timed(rows=(timed().rows[0], *example().rows))  # those of an older file have none
+    over_epochs = curve_chart(without)
+    assert over_epochs is not None and over_epochs.x.label == "epoch"
+    assert pictures_of("timed", timed())[0].draw()
 
 
 # --- marked places

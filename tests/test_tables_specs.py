@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -21,18 +21,35 @@ from pointset.paper.tables import plan as planning
 from pointset.paper.tables.formats import read_table
 from pointset.paper.tables.plan import Selection, card_of, parameters_of, plan_table
 from pointset.paper.tables.result import Budget
+from pointset.paper.tables.sheet import BUDGETS
 from pointset.paper.tables.spec import PrintedRow, TableSpec, printed_cell, table_named, table_names
 from pointset.registry import is_baseline
 from pointset.runs.recipe import Recipe, check_ready, check_schedule
-from pointset.runs.recipe_files import read_recipe, recipe_names
+from pointset.runs.recipe_files import flattened, read_recipe, recipe_names
 from pointset.training.scoring import check_metric
 
-ISSUE = {"counting", "qm9", "zinc", "zinc-full", "molhiv", "long-range", "tu", "ablation", "scalability", "parameters"}
+ISSUE = {
+    "counting",
+    "qm9",
+    "zinc",
+    "zinc-ablation",
+    "zinc-full",
+    "molhiv",
+    "long-range",
+    "tu",
+    "ablation",
+    "scalability",
+    "parameters",
+}
 app = typer.Typer()
 app.command()(reproduce_cli.reproduce)
 
 
 CPU_GRAPHS = {"qm9": 50_000, "ablation": 10_000}  # the others train on all graphs there
+WITH_HOURS = {"counting", "qm9", "zinc", "molhiv", "tu", "long-range"}
+BUDGETS_OF = {name: {"small", "cpu", "hours", "full"} for name in WITH_HOURS} | {
+    "zinc-ablation": {"small", "cpu", "hours"}
+}
 
 
 def invoke(*words: str | Path) -> Any:
@@ -57,7 +74,7 @@ def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", sorted(ISSUE))
 def test_every_recipe_and_setting_exists_and_its_command_says_it_all(name: str) -> None:
     spec = table_named(name)
-    assert set(spec.budgets) == {"small", "cpu", "full"}
+    assert set(spec.budgets) == BUDGETS_OF.get(name, {"small", "cpu", "full"})
     for budget in spec.budgets:
         runs = plan_table(spec, budget).runs
         assert len({run.name for run in runs}) == len(runs) > 0
@@ -73,6 +90,9 @@ def test_every_recipe_and_setting_exists_and_its_command_says_it_all(name: str) 
             check_ready(recipe)
             check_schedule(recipe.schedule, recipe.trainer.epochs)
             if spec.kind != "trained":
+                continue
+            if run.row.fingerprints is not None:
+                assert run.command.startswith(f"pointset reproduce {name} --budget {budget} --models {run.row.name}")
                 continue
             assert run.task.metric == check_metric(recipe.metric, card)
             if run.task.by_target:
@@ -125,6 +145,43 @@ def test_models_are_of_one_size_and_see_bonds_as_their_authors_do(name: str, bud
         assert presets["pst"] == ("pst-released" if budget == "full" else "pst")
         assert presets.get("pst-released") == (None if budget == "full" else "pst-released")
     assert name == "zinc" or all("--cost-only" in run.command for run in plan.runs)
+
+
+@pytest.mark.usefixtures("of_any_size")
+@pytest.mark.parametrize("name", sorted(WITH_HOURS))
+def test_hours_have_the_fast_variant_and_its_peers(name: str) -> None:
+    plan = plan_table(table_named(name), "hours")
+    trained = [run for run in plan.runs if run.row.fingerprints is None]
+    assert {"gps", "gin"} < {run.recipe.model.preset for run in trained}
+    for run in plan.runs:
+        assert run.recipe.dataset.weighted_edges is None
+        if run.recipe.model.preset in ("gps", "gin"):  # as large as ours, with a learning rate of its own
+            change = run.row.budgets.get("hours")
+            assert str((change and change.as_large_as) or run.row.as_large_as).startswith("pst-fast")
+            assert run.trials is not None and run.trials.best_of.key == "optimizer.lr" and len(run.possible) == 3
+    kinds = {run.row.fingerprints for run in plan.runs} - {None}
+    assert kinds == (set() if name in ("tu", "counting") else {"forest", "boosting"})
+
+
+@pytest.mark.parametrize("budget", ["small", "cpu", "hours"])
+def test_each_row_of_the_ablation_changes_one_thing(budget: Budget) -> None:
+    plan = plan_table(table_named("zinc-ablation"), budget)
+    base, *others = [flattened(run.recipe.as_dict()) for run in plan.runs if run.seed == 0]
+    sizes = [parameters_of(run.recipe) for run in plan.runs]
+    assert max(sizes) <= 1.15 * min(sizes)
+    for other in others:
+        changes = {key for key in base if base[key] != other[key]} - {"name", "title", "model.dim", "expected"}
+        assert changes in ({"model.preset"}, {"optimizer.method", "optimizer.lr"}, {"trainer.ema"})
+
+
+def test_every_list_of_budgets_is_the_same_and_a_table_without_one_says_so() -> None:
+    budgets = set(get_args(Budget))
+    assert budgets == set(BUDGETS) == {one.value for one in reproduce_cli.BudgetName}
+    assert all(f"  {budget} " in reproduce_cli.EXAMPLES for budget in budgets)
+    assert "small, cpu, hours or full" in invoke("--help").stdout
+    asked = invoke("zinc-full", "--budget", "hours")
+    assert asked.exit_code == 1
+    assert "'zinc-full' has no budget 'hours'; expected small, cpu, full" in asked.stderr
 
 
 # --- the numbers are the paper's

@@ -80,28 +80,18 @@ def forest_outputs(
     return answers
 
 
-class _Forest:
-    """Of one target; a constant where there is nothing to learn."""
+class OneTarget:
+    """A model of scikit-learn for one target; a constant where there is nothing to learn."""
 
-    def __init__(self, task: Task, trees: int, seed: int):
-        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor  # type: ignore[import-untyped]
+    def __init__(self, task: Task, model: Any):
+        self.task, self.model, self.constant = task, model, np.nan
 
-        kind = RandomForestRegressor if task is Task.REGRESSION else RandomForestClassifier
-        self.task, self.trees, self.constant = task, trees, np.nan
-        # one job: the sums of several threads are added in another order each time
-        self.model = kind(random_state=seed, n_jobs=1, max_features=_FEATURES.get(task, "sqrt"), warm_start=True)
-
-    def fit(self, counts: NDArray[Any], target: Floats, weights: Floats | None, advance: Any) -> None:
-        """Some trees at a time, which are the same as all at once."""
-        if len(np.unique(target)) < 2 or (weights is not None and not weights.sum() > 0):
-            self.constant = float(target[0]) if len(target) else 0.0
-            advance(self.trees)
-            return
-        wide = counts.astype(np.float32)  # scikit-learn's own type: it would copy at every step
-        for grown in range(0, self.trees, _STEP):
-            step = min(_STEP, self.trees - grown)
-            self.model.set_params(n_estimators=grown + step).fit(wide, target, sample_weight=weights)
-            advance(step)
+    def learns(self, target: Floats, weights: Floats | None) -> bool:
+        """Whether there is something to learn; where there is not, the constant is noted."""
+        if len(np.unique(target)) > 1 and (weights is None or weights.sum() > 0):
+            return True
+        self.constant = float(target[0]) if len(target) else 0.0
+        return False
 
     def outputs(self, counts: NDArray[Any], width: int) -> Floats:
         """(rows, 1) values or logits, (rows, classes) logarithms of probabilities."""
@@ -113,6 +103,30 @@ class _Forest:
         every = np.zeros((len(counts), max(width, 2)))
         every[:, seen] = self.model.predict_proba(counts) if learned else 1.0
         return _logits(every, width)
+
+
+class _Forest(OneTarget):
+    """A random forest, grown some trees at a time."""
+
+    def __init__(self, task: Task, trees: int, seed: int):
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor  # type: ignore[import-untyped]
+
+        kind = RandomForestRegressor if task is Task.REGRESSION else RandomForestClassifier
+        # one job: the sums of several threads are added in another order each time
+        features = _FEATURES.get(task, "sqrt")
+        super().__init__(task, kind(random_state=seed, n_jobs=1, max_features=features, warm_start=True))
+        self.trees = trees
+
+    def fit(self, counts: NDArray[Any], target: Floats, weights: Floats | None, advance: Any) -> None:
+        """Some trees at a time, which are the same as all at once."""
+        if not self.learns(target, weights):
+            advance(self.trees)
+            return
+        wide = counts.astype(np.float32)  # scikit-learn's own type: it would copy at every step
+        for grown in range(0, self.trees, _STEP):
+            step = min(_STEP, self.trees - grown)
+            self.model.set_params(n_estimators=grown + step).fit(wide, target, sample_weight=weights)
+            advance(step)
 
 
 def mean_outputs(targets: Floats, rows: int, *, task: Task, outputs: int, weights: Floats | None = None) -> Floats:

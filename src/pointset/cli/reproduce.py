@@ -35,6 +35,7 @@ EXAMPLES = """
 [bold]Budgets[/bold]
   small  minutes, to see that everything works; its numbers mean nothing
   cpu    about an hour on two cores, smaller models and fewer epochs
+  hours  real trainings on two cores, up to two and a half hours for a run
   full   the paper's own recipes, all seeds and folds; mostly for a GPU
 
 [bold]The folder --run-dir[/bold]
@@ -52,6 +53,7 @@ class BudgetName(StrEnum):
 
     SMALL = "small"
     CPU = "cpu"
+    HOURS = "hours"
     FULL = "full"
 
 
@@ -59,7 +61,7 @@ def reproduce(
     table: Annotated[
         str | None, typer.Argument(metavar="[TABLE]", help="A table by name, or a YAML file of your own.")
     ] = None,
-    budget: Annotated[BudgetName, typer.Option(metavar="NAME", help="small, cpu or full.")] = BudgetName.SMALL,
+    budget: Annotated[BudgetName, typer.Option(metavar="NAME", help="small, cpu, hours or full.")] = BudgetName.SMALL,
     models: Annotated[str, typer.Option(metavar="NAMES", help="Only these rows of ours, comma-separated.")] = "",
     columns: Annotated[str, typer.Option(metavar="NAMES", help="Only runs for these columns, comma-separated.")] = "",
     seeds: Annotated[
@@ -217,20 +219,22 @@ def show_plan(runs: TableRuns, forecasts: Mapping[str, Forecast | None]) -> None
     table = plain_table(console, "model", "run", *headings, numbers=headings)
     for (title, task), group in groups.items():
         one, todo = group[0], [run for run in group if run.name in left]
-        forecast = next((forecasts[run.name] for run in todo if forecasts.get(run.name) is not None), None)
+        known = [forecast for run in todo if (forecast := forecasts.get(run.name)) is not None]
+        forecast = known[0] if known else None
+        is_model = one.row.fingerprints is None
         try:
-            parameters = f"{parameters_of(one.recipe, runs.data_dir):,}"
+            parameters = f"{parameters_of(one.recipe, runs.data_dir):,}" if is_model else "–"
         except PointsetError:  # the run itself says why
             parameters = "–"
         table.add_row(
             printable(title),
             task,
             f"{len(todo)} of {len(group)}",
-            str(one.recipe.trainer.epochs) if spec.kind == "trained" else "–",
+            str(one.recipe.trainer.epochs) if spec.kind == "trained" and is_model else "–",
             parameters,
             duration(None if forecast is None else forecast.seconds),
             byte_size(None if forecast is None else forecast.memory_bytes),
-            duration(None if forecast is None else forecast.seconds * len(todo)),
+            duration(sum(each.seconds for each in known) if len(known) == len(todo) and known else None),
         )
     console.print(table)
     _print_total(spec.kind, forecasts, left)

@@ -79,7 +79,7 @@ class Card:
     source: str = ""  # where it comes from, for people
     reference: str = ""  # the publication
     paper: PaperRow | None = None
-    molecules: str | None = None  # how SMILES become graphs of this kind: "ogb" or "zinc"
+    molecules: str | None = None  # how SMILES become graphs of this kind: "ogb", "zinc" or "qm9"
     descriptors: int = 0  # numbers that each graph brings as a whole
     notes: tuple[str, ...] = ()
 

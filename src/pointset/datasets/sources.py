@@ -157,6 +157,26 @@ def data_folder(chosen: str | Path | None = None) -> Path | None:
     return folder
 
 
+def find_file(name: str, data_dir: str | Path | None = None) -> Path:
+    """Own data by its path, or, where there is no such file or folder, by its path below the data folder.
+
+    Raises:
+        MissingDataError: it is in neither place.
+    """
+    path = Path(name)
+    if path.is_absolute() or path.exists():
+        return path
+    folder = data_folder(data_dir)
+    if folder is None:
+        raise MissingDataError(
+            f"there is no file or folder {name}; expected a path, or one below the data folder, which is not set. "
+            f"Check the name, or name the folder with --data-dir (data_dir=…) or {DATA_VARIABLE}"
+        )
+    if not (folder / path).exists():
+        raise MissingDataError(f"there is no file or folder {name}, neither here nor in {folder}; check the name")
+    return folder / path
+
+
 def find(benchmark: Benchmark, data_dir: str | Path | None = None) -> Found | None:
     """The first source whose files are on this machine; nothing is downloaded."""
     return next(_present(benchmark, data_folder(data_dir)), None)

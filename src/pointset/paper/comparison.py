@@ -28,7 +28,7 @@ from pointset.registry import is_baseline, preset_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe, check_schedule
 from pointset.runs.recipe_files import changed
-from pointset.runs.records import read_columns
+from pointset.runs.records import Columns, read_columns
 from pointset.training.data import build_model, load_data
 from pointset.training.run import check_same_recipe, repeats_of, train
 from pointset.training.scoring import check_metric
@@ -401,17 +401,30 @@ def _training(name: str, folder: Path, result: dict[str, Any]) -> Training:
 
 def validation_curve(folder: RunFolder, metric: str) -> tuple[tuple[int, float], ...]:
     """(epoch, score) of a run's epochs that were validated and gave a number."""
-    if not folder.metrics.exists():
-        return ()
+    epochs = _validated_epochs(folder, metric)
+    return tuple(zip(epochs["epoch"].astype(int).tolist(), epochs["score"].tolist(), strict=True))
+
+
+def validation_times(folder: RunFolder, metric: str) -> tuple[float, ...]:
+    """Seconds of training and validation until the end of each of these epochs; none where they were not noted."""
+    elapsed = _validated_epochs(folder, metric).get("elapsed", np.zeros(0))
+    return tuple(elapsed.round(3).tolist())
+
+
+def _validated_epochs(folder: RunFolder, metric: str) -> Columns:
+    """``epoch``, ``score`` and, where it was noted, ``elapsed`` of the epochs that were validated."""
     try:
-        epochs = read_columns(folder.metrics)
+        epochs = read_columns(folder.metrics) if folder.metrics.exists() else {}
     except FileFormatError as error:
         raise FileFormatError(f"{error}. Delete the folder, to run it again") from None
     if f"val_{metric}" not in epochs:
-        return ()
+        return {"epoch": np.zeros(0), "score": np.zeros(0)}
     scores = epochs[f"val_{metric}"]
     known = np.isfinite(scores)
-    return tuple(zip(epochs["epoch"][known].astype(int).tolist(), scores[known].tolist(), strict=True))
+    found = {"epoch": epochs["epoch"][known], "score": scores[known]}
+    if "seconds" in epochs and np.isfinite(epochs["seconds"]).all():
+        found["elapsed"] = np.cumsum(epochs["seconds"])[known]
+    return found
 
 
 def _written(folder: Path, plan: ComparisonPlan, seeds: int, contenders: Iterable[Contender]) -> Comparison:

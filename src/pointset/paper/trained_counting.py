@@ -90,7 +90,7 @@ def count_fresh(
         raise SpecError(f"got graphs={graphs}; expected at least 1")
     predictor = load(run)
     names = counted_names(predictor)
-    families = counting_families(graphs, seed)
+    families = fresh_families(graphs, seed)
     known, reason = _known(run, data_dir)
     seen: dict[str, int | None] = dict.fromkeys(families)
     if known is not None:
@@ -223,7 +223,7 @@ def _scale_of(graphs: GraphArrays, predictor: Predictor) -> TargetScale:
     return scale
 
 
-def counting_families(count: int, seed: int) -> dict[str, FreshFamily]:
+def fresh_families(count: int, seed: int) -> dict[str, FreshFamily]:
     """``count`` graphs of the benchmark's own kind, larger ones, and quite different ones.
 
     Graph i of a family depends on the seed, the family and i alone.

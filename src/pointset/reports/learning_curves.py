@@ -1,4 +1,4 @@
-"""Scores over the epochs: every learning curve, on a page or in a picture, is made by :func:`learning_curve`."""
+"""Scores over epochs or minutes: every learning curve, on a page or in a picture, is made by :func:`learning_curve`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pointset.text import number
 class Curve(NamedTuple):
     """The scores of one run, NaN in epochs that were not validated."""
 
-    epochs: Floats | Sequence[float]
+    epochs: Floats | Sequence[float]  # or other times
     values: Floats | Sequence[float]
     style: str
     label: str = ""  # for the legend
@@ -27,7 +27,7 @@ class Curve(NamedTuple):
 
     @classmethod
     def through(cls, points: Sequence[tuple[float, float]], style: str, label: str = "") -> Curve:
-        """Through (epoch, score)."""
+        """Through (epoch or time, score)."""
         return cls([epoch for epoch, _ in points], [score for _, score in points], style, label)
 
 
@@ -38,9 +38,15 @@ def curve_style(index: int) -> str:
 
 
 def learning_curve(
-    curves: Sequence[Curve], description: str, *, score: str = "", lower_is_better: bool = True, with_zero: bool = False
+    curves: Sequence[Curve],
+    description: str,
+    *,
+    score: str = "",
+    lower_is_better: bool = True,
+    with_zero: bool = False,
+    over: str = "epoch",
 ) -> Chart:
-    """A line for each run over the epochs; ``score`` is written above the axis.
+    """A line for each run over the epochs, or over the times that ``over`` names; ``score`` is written above the axis.
 
     Where lower is better, the scale is logarithmic if the numbers span more than a factor of 20.
     """
@@ -50,7 +56,7 @@ def learning_curve(
         first, last = (first - 1, first + 1) if first == last else (1.0, 2.0)
     values = [*(curve.values for curve in curves), *([[0.0]] if with_zero else [])]
     y = Axis.around(values, score, may_be_log=lower_is_better and not with_zero)
-    chart = Chart(Axis(first, last, "epoch", whole=True), y, description)
+    chart = Chart(Axis(first, last, over, whole=over == "epoch"), y, description)
     named: set[str] = set()
     for curve in curves:
         at, scores = np.asarray(curve.epochs, dtype=np.float64), np.asarray(curve.values, dtype=np.float64)

@@ -174,8 +174,9 @@ def families_generator(seed: int = _SEED) -> tuple[Source]:
         drawn = [GraphArrays.from_flat(*counting_graphs(chosen, known))]
         drawn += [read_graphs(FAMILIES[name].draw_many(known, chosen)) for name in _SEEN]
         drawn += [read_graphs(FAMILIES[name].draw_many(_OF_EACH["test"], chosen)) for name in _UNSEEN]
-        columns = [np.concatenate([getattr(part, key) for part in drawn]) for key in ("num_nodes", "num_edges")]
-        table = _counted(*columns, np.concatenate([part.edges for part in drawn], axis=1), show)
+        num_nodes = np.concatenate([part.num_nodes for part in drawn])
+        num_edges = np.concatenate([part.num_edges for part in drawn])
+        table = _counted(num_nodes, num_edges, np.concatenate([part.edges for part in drawn], axis=1), show)
         learned = known * (1 + len(_SEEN))
         place = np.arange(len(table))
         is_val = place % known >= _OF_EACH["train"]

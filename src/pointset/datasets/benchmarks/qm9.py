@@ -17,9 +17,10 @@ import numpy as np
 
 from pointset.arrays import Array, Floats, read_arrays
 from pointset.datasets.benchmarks.pyg_files import Collated, arrays_of, collate, read_collated, read_list
-from pointset.datasets.benchmarks.qm9_package import ELEMENTS, PACKAGE, bonds_of, read_part
+from pointset.datasets.benchmarks.qm9_package import PACKAGE, bonds_of, read_part
 from pointset.datasets.benchmarks.reading import as_features, expect_real, expect_shape, expect_whole, find_files
 from pointset.datasets.card import Card, Level, Metric, PaperRow, Target, Task
+from pointset.datasets.molecules.qm9 import ELEMENTS
 from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits import Split, random_split
 from pointset.datasets.table import GraphTable
@@ -250,6 +251,7 @@ QM9 = Benchmark(
         source="QM9 without the 3,054 molecules that its authors call uncharacterised",
         reference="Ramakrishnan et al. 2014, doi:10.1038/sdata.2014.22",
         paper=PaperRow(130_831, 18.0, 18.7),
+        molecules="qm9",
         notes=(
             "Hydrogens are nodes; positions are in Å.",
             "Energies are in eV (1 Hartree = 27.211386246 eV, as in PyG). The paper's tables print their units too "

@@ -16,13 +16,13 @@ import numpy as np
 
 from pointset.arrays import Array
 from pointset.datasets.benchmarks.reading import DataFile, read_columns
+from pointset.datasets.molecules.qm9 import BOND_TYPES, ELEMENTS
 from pointset.errors import FileFormatError
 from pointset.progress import track
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-ELEMENTS = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9}  # atomic numbers; in this order the categories 0…4 of x
 PACKAGE = ("qm9pack", "data/qm9_part1.csv", "data/qm9_part2.csv", "data/qm9_part3.csv")
 _TARGETS = (
     "Dipole_debye", "Polarizability_bohr3", "HOMO_au", "LUMO_au", "HOMO_LUMO_gap_au", "R2_bohr2", "ZPVE_au",
@@ -35,7 +35,6 @@ _RADII = np.zeros(10)  # covalent radii in Å, by atomic number
 _RADII[[1, 6, 7, 8, 9]] = 0.31, 0.76, 0.71, 0.66, 0.57
 _LONGEST_SMILES = 1000  # characters; RDKit takes minutes for very long ones, and QM9 has none with more than 50
 _SYMBOLS = {number: symbol for symbol, number in ELEMENTS.items()}
-_BOND_TYPES = {1.0: 1, 2.0: 2, 3.0: 3, 1.5: 4}  # RDKit's order of a bond → 1 single, 2 double, 3 triple, 4 aromatic
 
 
 def read_part(path: Path) -> tuple[list[str], Array, Array, Array, Array]:
@@ -156,7 +155,7 @@ def written(smiles: str) -> Written:
 
 def _bonds(mol: Mol) -> list[tuple[int, int, int]]:
     bonds = [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), _BOND_TYPES.get(bond.GetBondTypeAsDouble(), 0))
+        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), BOND_TYPES.get(bond.GetBondTypeAsDouble(), 0))
         for bond in mol.GetBonds()
     ]
     if any(not bond_type for _, _, bond_type in bonds):

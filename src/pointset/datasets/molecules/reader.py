@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,14 @@ from pointset.datasets.molecules.parsing import (
     side_by_side,
     silent_rdkit,
 )
-from pointset.datasets.molecules.zinc import read_zinc_molecule
+from pointset.datasets.molecules.qm9 import read_qm9_molecule
+from pointset.datasets.molecules.zinc import read_zinc_molecule, zinc_smiles
 from pointset.errors import SpecError
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
+    from pointset.points.graphs import Graph
 
 MAX_EMBEDDED_ATOMS = 400
 """Most atoms, hydrogens included, that are embedded: 283 take 12 s and the time grows with more than their cube."""
@@ -186,12 +189,25 @@ OGB_READER = MoleculeReader(canonical=False, lenient=True)
 
 
 def reader_named(name: str, settings: Mapping[str, Any] | None = None) -> ReadMolecule:
-    """The reader for ``Card.molecules``, ``"ogb"`` or ``"zinc"``; ``settings`` are those of :class:`MoleculeReader`."""
+    """The reader for ``Card.molecules``: ``"ogb"``, ``"zinc"`` or ``"qm9"``.
+
+    ``settings`` are those of :class:`MoleculeReader`, which reads the first kind.
+    """
     if name == "ogb":
         return MoleculeReader(**(settings or {}))
     if name == "zinc":
         return read_zinc_molecule
+    if name == "qm9":
+        return read_qm9_molecule
     raise SpecError(f"the molecules are of the kind {name!r:.40}, which this pointset cannot read. Upgrade pointset")
+
+
+def smiles_of_graph(kind: str | None, graph: Graph) -> str | None:
+    """The SMILES of a graph of a kind, for datasets whose files have none; None of kinds that do not say all of it."""
+    x, bonds = graph.features.x, graph.features.edge_attr
+    if kind != "zinc" or x is None or bonds is None:
+        return None
+    return zinc_smiles(x[:, 0].tolist(), graph.edges.T.tolist(), bonds[:, 0].tolist())
 
 
 def text_in_order(smiles: str, kind: str, x: Integers, edges: Integers) -> str | None:
@@ -207,6 +223,8 @@ def text_in_order(smiles: str, kind: str, x: Integers, edges: Integers) -> str |
     if kind == "ogb":
         several = product((True, False), (False, True))
         readers = [MoleculeReader(canonical=order, hydrogens=added, lenient=True) for order, added in several]
+    if kind == "qm9":
+        readers.append(partial(read_qm9_molecule, in_canonical_order=False))
     for read in readers:
         try:
             molecule = read(smiles)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +25,7 @@ from pointset.datasets.molecules.parsing import (
     require_rdkit,
     screen,
     shown,
+    silent_rdkit,
 )
 from pointset.errors import MissingExtraError
 
@@ -65,6 +66,41 @@ def read_zinc_molecule(smiles: str) -> Molecule:
             pos=None,
             smiles=text,
         )
+
+
+def zinc_smiles(atom_types: Sequence[int], edges: Sequence[Sequence[int]], bond_types: Sequence[int]) -> str:
+    """The molecule of a graph of ZINC, whose files have no SMILES; without stereochemistry, which they lack too.
+
+    Args:
+        atom_types: (n,) from 0 to 27.
+        edges: (m, 2) each bond once.
+        bond_types: (m,) 1, 2 or 3.
+
+    Raises:
+        MoleculeError: there is no such molecule.
+        MissingExtraError: RDKit is not installed.
+    """
+    require_rdkit()
+    from rdkit import Chem
+
+    mol = Chem.RWMol()
+    for kind in atom_types:
+        symbol, *rest = ZINC_ATOM_COLUMNS[0].labels[kind].split()
+        atom = Chem.Atom(symbol)
+        for word in rest:
+            if word.startswith("H"):
+                atom.SetNumExplicitHs(int(word[1:]))
+            else:
+                atom.SetFormalCharge(1 if word == "+" else -1)
+        mol.AddAtom(atom)
+    for (first, second), kind in zip(edges, bond_types, strict=True):
+        mol.AddBond(int(first), int(second), Chem.BondType.names[ZINC_BOND_COLUMNS[0].labels[kind]])
+    try:
+        with silent_rdkit():
+            Chem.SanitizeMol(mol)
+    except (ValueError, RuntimeError) as error:
+        raise MoleculeError(f"a graph of {len(atom_types)} atoms is not a molecule ({error})") from None
+    return str(Chem.MolToSmiles(mol))
 
 
 def _atom_type(atom: Atom, smiles: str) -> int:

@@ -19,17 +19,19 @@ from filelock import lock_descriptor
 
 from pointset.errors import FileFormatError, PointsetError, SpecError
 from pointset.files import read_json, write_json
-from pointset.paper.comparison import validation_curve
+from pointset.paper.comparison import validation_curve, validation_times
+from pointset.paper.tables.fingerprints import fingerprint_model, fingerprint_note
 from pointset.paper.tables.plan import PlannedRun, TablePlan, parameters_of, plan_table, table_command
 from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
 from pointset.paper.tables.spec import OwnRow, TableColumn, TableSpec, printed_cell, table_named
+from pointset.paper.tables.trials import Trials
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import flattened, read_recipe
+from pointset.runs.recipe_files import changed, flattened, read_recipe
 from pointset.runs.result import machine_kind, read_result
 from pointset.training.devices import check_device, threads_for
 
-_FAILURES = "failures.json"
+FAILURES = "failures.json"
 _COST = "cost.json"
 _LOCK = ".table.lock"
 _UNIMPORTANT = ("name", "title", "trainer.threads", "trainer.checkpoint_minutes")  # and all below `expected`
@@ -66,17 +68,41 @@ class TableFolder:
         return RunFolder(self.path / run.name)
 
     def as_begun(self, run: PlannedRun) -> PlannedRun:
-        """The run with the recipe that it was begun with, if it was: its threads, name and title may be others."""
+        """The run with the recipe that it was begun with, if it was: its threads, name and title may be others.
+
+        One that was not gets the setting that its trials chose, once they have.
+        """
         folder = self.run(run)
         if not folder.has_run:
-            return run
-        begun = read_recipe(folder.recipe)
-        if different := _different(begun, run.recipe):
-            raise SpecError(
-                f"the run in {folder.path} was begun with other settings ({', '.join(different[:5])}).\n"
-                "Delete its folder to run it anew, or choose another one for all runs with --run-dir"
-            )
+            return self._with_choice(run)
+        begun = _begun(folder, run.possible)
         return replace(run, make_recipe=lambda: begun)
+
+    def _with_choice(self, run: PlannedRun) -> PlannedRun:
+        if run.trials is None:
+            return run
+        for name, recipe in run.trials.recipes(run.recipe).items():
+            if (trial := RunFolder(self.path / name)).has_run:
+                _begun(trial, [recipe])
+        if (value := self.choice(run)) is None:
+            return run
+        chosen = changed(run.recipe, {run.trials.best_of.key: value})
+        return replace(run, make_recipe=lambda: chosen)
+
+    def choice(self, run: PlannedRun) -> Any | None:
+        """The candidate that the run's trials chose; None before all of them are over, and where none has a score."""
+        if run.trials is None or not self.trials_are_over(run.trials):
+            return None
+        folders = self._trial_folders(run.trials)
+        return run.trials.best({name: read_result(one.result) for name, one in folders if one.is_finished})
+
+    def trials_are_over(self, trials: Trials) -> bool:
+        """Whether each has come to its end, or has failed."""
+        failed = self.failures()
+        return all(one.is_finished or name in failed for name, one in self._trial_folders(trials))
+
+    def _trial_folders(self, trials: Trials) -> list[tuple[str, RunFolder]]:
+        return [(name, RunFolder(self.path / name)) for name in trials.names]
 
     def result(self, run: PlannedRun) -> dict[str, Any] | None:
         """Of a finished training."""
@@ -99,10 +125,10 @@ class TableFolder:
         path = self.run(run).environment
         return read_json(path) if path.exists() else (self.cost(run) or {}).get("environment")
 
-    def is_running(self, run: PlannedRun) -> bool:
-        """Whether another process trains it now."""
+    def is_running(self, name: str) -> bool:
+        """Whether another process trains the run of this name now."""
         try:
-            with self.run(run).claim(resume=True):
+            with RunFolder(self.path / name).claim(resume=True):
                 return False
         except (SpecError, OSError):
             return False
@@ -115,20 +141,31 @@ class TableFolder:
 
     def failures(self) -> dict[str, str]:
         """Why runs failed, by their names."""
-        path = self.path / _FAILURES
+        path = self.path / FAILURES
         try:
             return read_json(path) if path.exists() else {}
         except FileFormatError as error:
             raise FileFormatError(f"{error}. Delete it: it only says why runs failed") from None
 
-    def note_failure(self, run: PlannedRun, reason: str | None) -> None:
-        """Write down why a run failed; None where it did not."""
+    def note_failure(self, failed: str, reason: str | None) -> None:
+        """Write down why the run of this name failed; None where it did not."""
         with self.locked():
             known = self.failures()
-            if reason is None and run.name not in known:
+            if reason is None and failed not in known:
                 return
-            known = {name: text for name, text in known.items() if name != run.name}
-            write_json(self.path / _FAILURES, known if reason is None else known | {run.name: reason})
+            known = {name: text for name, text in known.items() if name != failed}
+            write_json(self.path / FAILURES, known if reason is None else known | {failed: reason})
+
+
+def _begun(folder: RunFolder, possible: Sequence[Recipe]) -> Recipe:
+    """What a run was begun with, which must be one of these recipes."""
+    begun = read_recipe(folder.recipe)
+    if different := min((_different(begun, recipe) for recipe in possible), key=len):
+        raise SpecError(
+            f"the run in {folder.path} was begun with other settings ({', '.join(different[:5])}).\n"
+            "Delete its folder to run it anew, or choose another one for all runs with --run-dir"
+        )
+    return begun
 
 
 def _different(begun: Recipe, now: Recipe) -> list[str]:
@@ -211,12 +248,13 @@ def _own_row(
     runs = [run for run in shown if run.row.name == row.name]
     if not runs:
         return None
-    done = [run for run in runs if values[run.name] is not None]
+    done = [folder.as_begun(run) if run.trials else run for run in runs if values[run.name] is not None]
+    finished = {run.name for run in done}
     cells: dict[str, Cell] = {}
     for key in dict.fromkeys(key for run in runs for key in run.task.columns):
         filling = [run for run in runs if key in run.task.columns]
         cells[key] = _cell(
-            [(values[run.name] or {}).get(key) for run in filling if run in done],
+            [(values[run.name] or {}).get(key) for run in filling if run.name in finished],
             next((reasons[run.name] for run in filling if run.name in reasons), ""),
             len(filling),
         )
@@ -224,13 +262,25 @@ def _own_row(
     return Row(
         title=row.title,
         source="ours",
-        model=runs[0].recipe.model.preset,
+        model=fingerprint_model(row.fingerprints) if row.fingerprints else runs[0].recipe.model.preset,
         counterpart=row.counterpart,
         parameters=None if is_counted else _shared_parameters(done, folder),
         cells=cells,
         runs=() if is_counted else tuple(_run_record(run, folder) for run in done),
-        note=row.note,
+        note="; ".join(filter(None, (row.note, *_choices(done, folder)))),
     )
+
+
+def _choices(done: Sequence[PlannedRun], folder: TableFolder) -> list[str]:
+    """What was chosen for a row by validation, in words; of several tasks by their names, where they differ."""
+    by_task: dict[str, dict[str, None]] = {}
+    for run in done:
+        told = run.trials.note(run.recipe) if run.trials else fingerprint_note(folder.result(run) or {})
+        by_task.setdefault(run.task.name, {}).update(dict.fromkeys(filter(None, [told])))
+    told_of_all = list(dict.fromkeys("; ".join(notes) for notes in by_task.values() if notes))
+    if len(told_of_all) <= 1:
+        return told_of_all
+    return [f"{task}: {'; '.join(notes)}" for task, notes in by_task.items() if notes]
 
 
 def _cell(values: Sequence[float | None], failure: str, planned: int) -> Cell:
@@ -258,6 +308,7 @@ def _run_record(run: PlannedRun, folder: TableFolder) -> RunRecord:
         # of a training it is unknown: all run in one process
         peak_memory_bytes=(folder.cost(run) or {}).get("peak_memory_bytes"),
         curve=validation_curve(folder.run(run), result["metric"]) if result else (),
+        times=validation_times(folder.run(run), result["metric"]) if result else (),
     )
 
 
@@ -392,5 +443,6 @@ def _dated(row: Row, date: str, today: str) -> Row:
 
 def _is_current(row: Row, plan: TablePlan) -> bool:
     """Whether the table would make this row's runs by the same commands today."""
-    commands = {_THREADS.sub("", run.command) for run in plan.runs if run.row.title == row.title}
+    runs = [run for run in plan.runs if run.row.title == row.title]
+    commands = {_THREADS.sub("", run.make_command(recipe)) for run in runs for recipe in run.possible}
     return bool(row.runs) and {_THREADS.sub("", run.command) for run in row.runs} <= commands

@@ -17,6 +17,7 @@ from pointset.paper.tables.pictures import curve_figure
 from pointset.paper.tables.result import Row, TableResult
 from pointset.paper.tables.sheet import (
     COSTS,
+    PROGRESS_LEGEND,
     Line,
     Part,
     Sheet,
@@ -28,6 +29,7 @@ from pointset.paper.tables.sheet import (
     facts_of,
     format_cell,
     make_sheet,
+    progress_of,
     total_time,
 )
 from pointset.reports.charts import Tile
@@ -66,6 +68,10 @@ def markdown_section(result: TableResult, pictures: Sequence[str] = ()) -> str:
     if costs := costs_of(result):
         rows = [[plain(title), *map(plain, texts)] for title, texts in costs]
         blocks += ["**What it took**", _markdown_grid(["", *COSTS], rows)]
+    if found_after := progress_of(result):
+        rows = [[plain(title), *map(plain, texts)] for title, texts in found_after.lines]
+        heads = [f"{plain(found_after.score)} after", *found_after.heads]
+        blocks += ["**Error over minutes**", _markdown_grid(heads, rows), plain(PROGRESS_LEGEND)]
     blocks.append(f"```sh\n{' '.join(result.command.split())}\n```")
     blocks.append("; ".join(f"{name}: {plain(text)}" for name, text in facts_of(result)) + ".")
     if result.notes:
@@ -248,6 +254,8 @@ def html_page(result: TableResult) -> str:
         "against": against_paper(result),
         "columns": [column.title for column in result.columns],
         "curves": curve_figure(result),
+        "progress": progress_of(result),
+        "progress_legend": PROGRESS_LEGEND,
         "costs": costs_of(result),
         "cost_heads": COSTS,
         "facts": facts_of(result),

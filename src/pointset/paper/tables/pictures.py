@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from pointset.arrays import Floats
-from pointset.paper.tables.result import Column, Row, TableResult
-from pointset.paper.tables.sheet import counterpart_of, shared
+from pointset.paper.tables.result import Column, Row, RunRecord, TableResult
+from pointset.paper.tables.sheet import comparable_curves, counterpart_of, lower_is_better, shared, validation_score
 from pointset.reports.charts import Axis, Chart, Figure
 from pointset.reports.learning_curves import Curve, curve_style, learning_curve
 from pointset.reports.pictures import svg_text
@@ -66,28 +65,31 @@ def curve_figure(result: TableResult) -> Figure | None:
 
 
 def curve_chart(result: TableResult) -> Chart | None:
-    """A line for each run of our rows; runs of one row share a colour.
+    """A line for each run of our rows, over minutes where all times are known, else over epochs.
 
-    None where there is none, or where the runs of a row differ in more than seed and fold: they learn different things.
+    Runs of one row share a colour. None where there is nothing that may be compared.
     """
-    curves: list[Curve] = []
-    titles: list[str] = []
-    for row in result.ours:
-        if max(Counter((run.seed, run.fold) for run in row.runs if run.curve).values(), default=0) > 1:
-            return None
-        if not (known := [run.curve for run in row.runs if len(run.curve) > 1]):
-            continue
-        style = curve_style(len(titles)) + (" thin" if len(known) > 1 else "")
-        titles.append(row.title)
-        curves += [Curve.through(curve, style, row.title) for curve in known]
-    if not curves:
+    rows = [(row.title, [run for run in runs if len(run.curve) > 1]) for row, runs in comparable_curves(result)]
+    rows = [(title, runs) for title, runs in rows if runs]
+    if not rows:
         return None
-    scores = [column for column in result.columns if column.better != "neither"]
-    score = f"validation {scores[0].title}" if len(scores) == 1 else "validation score"
-    low = result.columns[0].better != "high"
+    by_time = all(run.times for _, runs in rows for run in runs)
+    curves: list[Curve] = []
+    for index, (title, runs) in enumerate(rows):
+        style = curve_style(index) + (" thin" if len(runs) > 1 else "")
+        curves += [Curve.through(_points(run, by_time=by_time), style, title) for run in runs]
+    score, low = validation_score(result), lower_is_better(result)
     label = f"{score} ({'lower' if low else 'higher'} is better)"
-    description = f"{score} over the epochs: {', '.join(titles)}"
-    return learning_curve(curves, description, score=label, lower_is_better=low)
+    over = "minutes of training" if by_time else "epoch"
+    description = f"{score} over the {over if by_time else 'epochs'}: {', '.join(title for title, _ in rows)}"
+    return learning_curve(curves, description, score=label, lower_is_better=low, over=over)
+
+
+def _points(run: RunRecord, *, by_time: bool) -> list[tuple[float, float]]:
+    """(minutes or epoch, validation score)."""
+    scores = [score for _, score in run.curve]
+    places = [seconds / 60 for seconds in run.times] if by_time else [float(epoch) for epoch, _ in run.curve]
+    return list(zip(places, scores, strict=True))
 
 
 def chart_beside_paper(result: TableResult) -> Chart | None:

@@ -15,8 +15,10 @@ from pointset.datasets.loading import benchmark_named
 from pointset.datasets.splits.parts import whole_number
 from pointset.errors import SpecError, did_you_mean
 from pointset.paper.comparison import count_parameters, matched, with_model
+from pointset.paper.tables.fingerprints import fingerprint_recipe
 from pointset.paper.tables.result import Budget
 from pointset.paper.tables.spec import OwnRow, Settings, TableSpec, Task
+from pointset.paper.tables.trials import Trials
 from pointset.runs.recipe import Recipe, check_ready
 from pointset.runs.recipe_files import changed, flattened, read_recipe
 from pointset.training.data import load_data
@@ -35,7 +37,8 @@ class PlannedRun:
     fold: int | None
     is_chosen: bool  # the others are not run, but fill the table where they are finished
     make_recipe: Callable[[], Recipe]
-    make_command: Callable[[], str]
+    make_command: Callable[[Recipe], str]
+    trials: Trials | None = None  # that choose a setting before it is run
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -45,7 +48,12 @@ class PlannedRun:
     @cached_property
     def command(self) -> str:
         """That does it alone."""
-        return self.make_command()
+        return self.make_command(self.recipe)
+
+    @property
+    def possible(self) -> list[Recipe]:
+        """What it may be trained by: by each candidate, where trials choose one."""
+        return [self.recipe] if self.trials is None else self.trials.applied_to(self.recipe)
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,10 @@ def plan_table(
     """The runs of a table: rows × tasks × seeds × folds, all first seeds before the second ones."""
     selection = selection or Selection()
     if budget not in spec.budgets:
-        raise SpecError(f"the table {spec.name!r} has no budget {budget!r}; expected {', '.join(spec.budgets)}")
+        raise SpecError(
+            f"the table {spec.name!r} has no budget {budget!r}; expected {', '.join(spec.budgets)}\n"
+            "Choose one of these with --budget; pointset reproduce, without a table, says what each does"
+        )
     _check_names("model", selection.models, [row.name for row in spec.rows_at(budget)])
     _check_names("column", selection.columns, [column.key for column in spec.printed_columns])
     if selection.seeds is not None:
@@ -121,8 +132,8 @@ def plan_table(
             f"the table {spec.name!r} has no run for {of} at the budget {budget!r}\n"
             "--plan without --columns and --models shows the runs that it has"
         )
-    for run in plan.chosen:
-        check_ready(run.recipe)  # what is impossible is said before anything is run
+    for recipe in (recipe for run in plan.chosen for recipe in run.possible):
+        check_ready(recipe)  # what is impossible is said before anything is run
     return plan
 
 
@@ -164,15 +175,19 @@ class _Recipes:
         seed += self._start(row, task).seed
         changes: Settings = {"seed": seed} | ({} if fold is None else {"dataset.fold": fold})
         changes |= {} if selection.threads is None else {"trainer.threads": selection.threads}
-        name = f"{row.name}-{task.name}-seed-{seed}" + ("" if fold is None else f"-fold-{fold}")
+        of_fold = "" if fold is None else f"-fold-{fold}"
+        name = f"{row.name}-{task.name}-seed-{seed}{of_fold}"
+        best_of = row.best_of_at(self.budget)
+        first = self._start(row, task).seed
+        trials = None if best_of is None else Trials(best_of, f"{row.name}-{task.name}{of_fold}", first)
 
         def recipe() -> Recipe:
             return changed(self.of(row, task), changes)
 
-        def command() -> str:
-            return self._command(row, task, recipe(), name)
+        def command(recipe: Recipe) -> str:
+            return self._command(row, task, recipe, name)
 
-        return PlannedRun(name, row, task, seed, fold, selection.includes(row, task), recipe, command)
+        return PlannedRun(name, row, task, seed, fold, selection.includes(row, task), recipe, command, trials)
 
     def of(self, row: OwnRow, task: Task) -> Recipe:
         """With the row's model, of the size that it is to have."""
@@ -182,6 +197,8 @@ class _Recipes:
 
     def _with_model(self, row: OwnRow, task: Task) -> Recipe:
         recipe, change = self._start(row, task), row.budgets.get(self.budget)
+        if row.fingerprints is not None:
+            return fingerprint_recipe(recipe, row.fingerprints)
         other = (change and change.as_large_as) or row.as_large_as
         model = (change and change.model) or row.model or recipe.model.preset
         if other is None:
@@ -215,6 +232,9 @@ class _Recipes:
     def _command(self, row: OwnRow, task: Task, recipe: Recipe, name: str) -> str:
         """What does the run alone: a training, a measurement of an epoch, or nothing, as counting leaves no files."""
         base, budget = self._base(row, task), self.spec.budgets[self.budget]
+        if row.fingerprints is not None:  # of all seeds and folds
+            columns = task.columns if len(self.spec.tasks_at(self.budget, row)) > 1 else ()
+            return table_command(self.spec.name, self.budget, [row.name], columns)
         if self.spec.kind == "trained":
             folder = f"{default_folder(self.spec, self.budget)}/{name}"
             return shlex.join(

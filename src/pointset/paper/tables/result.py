@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Budget = Literal["small", "cpu", "full"]
+Budget = Literal["small", "cpu", "hours", "full"]
 Source = Literal["paper", "ours", "published"]  # published: of another paper or program, named in the row's note
 
 
@@ -47,6 +47,13 @@ class RunRecord(_Plain):
     seconds: float | None = None
     peak_memory_bytes: int | None = None
     curve: tuple[tuple[int, float], ...] = ()  # (epoch, validation score)
+    times: tuple[float, ...] = ()  # seconds of training until then, for each of the curve; none where not known
+
+    @model_validator(mode="after")
+    def _a_time_for_each(self) -> Self:
+        if self.times and len(self.times) != len(self.curve):
+            raise ValueError(f"got {len(self.times)} times for a curve of {len(self.curve)}; expected one for each")
+        return self
 
 
 class Row(_Plain):

@@ -11,22 +11,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pointset.datasets.loading import benchmark_named
+from pointset.datasets.molecules.descriptors import MORGAN_BITS
 from pointset.datasets.sources import find
 from pointset.errors import MissingDataError, PointsetError, TrainingStopped
 from pointset.paper.cost import measure_cost
-from pointset.paper.tables.collect import NO_DATA, TableFolder, collect_table, environment_here
+from pointset.paper.tables.collect import FAILURES, NO_DATA, TableFolder, collect_table, environment_here
+from pointset.paper.tables.fingerprints import run_fingerprints
 from pointset.paper.tables.formats import write_table
-from pointset.paper.tables.plan import PlannedRun, TablePlan
+from pointset.paper.tables.plan import PlannedRun, TablePlan, card_of
 from pointset.paper.tables.result import TableResult
+from pointset.paper.tables.trials import train_trial
 from pointset.registry import preset_named
+from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.text import duration
+from pointset.text import counted, duration
 from pointset.training.data import TrainingData, load_data
 from pointset.training.devices import threads_for
 from pointset.training.run import train
 from pointset.training.timing import RunForecast, forecast_run
 
 _LONGEST_REASON = 200  # letters
+_FAILING = (PointsetError, ArithmeticError, MemoryError, OSError, RuntimeError, ValueError)  # of a run, not of them all
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,32 @@ class TableRuns:
         """Of the runs that are left, by name; None where it cannot be said: the run will say why."""
         ask = forecaster or Forecaster(self.data_dir)
         found: dict[str, Forecast | None] = {}
+        forecast: set[str] = set()  # trials are made once for all seeds of a row
         for run in self.left if self.plan.spec.kind == "trained" else []:
             try:
-                found[run.name] = ask(run.recipe)
+                found[run.name] = self._limit(run) if run.row.fingerprints else ask(run.recipe)
             except (PointsetError, MemoryError, RuntimeError):
                 found[run.name] = None
+            if (one := found[run.name]) is not None:
+                trials = {name: recipe for name, recipe in self._trials_left(run).items() if name not in forecast}
+                forecast |= set(trials)
+                more = sum(ask(recipe).seconds for recipe in trials.values())
+                found[run.name] = replace(one, seconds=one.seconds + more)
         return found
+
+    def _limit(self, run: PlannedRun) -> Forecast | None:
+        """Of fingerprints: the time that they may take, and their counts as numbers of eight bytes, twice."""
+        if run.row.minutes is None:
+            return None
+        molecules = sum(card_of(run.recipe, self.data_dir).split_sizes.values())
+        return Forecast(60 * run.row.minutes, 2 * 8 * MORGAN_BITS * molecules)
+
+    def _trials_left(self, run: PlannedRun) -> dict[str, Recipe]:
+        """Those without which the run cannot begin."""
+        if run.trials is None or self.folder.run(run).has_run or self.folder.trials_are_over(run.trials):
+            return {}
+        recipes = run.trials.recipes(run.recipe).items()
+        return {name: recipe for name, recipe in recipes if not RunFolder(self.folder.path / name).is_finished}
 
     def run(self, forecasts: Mapping[str, Forecast | None] | None = None) -> TableResult:
         """Run what is left; the table's files are written anew after each run.
@@ -118,11 +143,43 @@ class TableRuns:
         return result
 
     def _train(self, run: PlannedRun) -> None:
+        self._choose(run)
+        if run.trials is not None and self._trials_left(run):
+            self.tell(f"{run.name} is left to another process, which chooses its {run.trials.best_of.key}")
+            return
         with self._failure_noted(run):
             path = self.folder.run(run).path
+            if run.trials is not None and not self.folder.run(run).has_run and self.folder.choice(run) is None:
+                raise PointsetError(
+                    f"no candidate of {run.trials.best_of.key} has a validation score; {FAILURES} says why. Delete it, "
+                    "to try them again"
+                )
             path.mkdir(parents=True, exist_ok=True)  # of two that begin it at once none removes it
             recipe = self.folder.as_begun(run).recipe  # another process may have begun it meanwhile
+            if run.row.fingerprints is not None:
+                limit, data_dir = run.row.minutes, self.data_dir
+                run_fingerprints(recipe, run.row.fingerprints, path, minutes=limit, data_dir=data_dir, tell=self.tell)
+                return
             train(recipe, path, resume=True, data_dir=self.data_dir, device=self.device, watch=self.watch)
+
+    def _choose(self, run: PlannedRun) -> None:
+        """Make the trials that are left; one that fails is not chosen."""
+        for name, recipe in self._trials_left(run).items():
+            self.tell(f"{name}: {counted(recipe.trainer.epochs, 'epoch')}, to choose by validation")
+            path = self.folder.path / name
+            path.mkdir(parents=True, exist_ok=True)
+            try:
+                train_trial(recipe, path, data_dir=self.data_dir, device=self.device)
+            except TrainingStopped:
+                raise
+            except _FAILING as error:
+                if self.folder.is_running(name) or RunFolder(path).is_finished:
+                    self.tell(f"{name} is left to another process, which trains it")
+                    continue
+                self.folder.note_failure(name, self._reason(error))
+                self.tell(f"{name} failed: {self._reason(error)}")
+            else:
+                self.folder.note_failure(name, None)
 
     def _measure(self, runs: Sequence[PlannedRun]) -> None:
         threads, budget = threads_for(runs[0].recipe, 1), self.plan.spec.budgets[self.plan.budget]
@@ -150,16 +207,16 @@ class TableRuns:
             yield
         except TrainingStopped:
             raise
-        except (PointsetError, ArithmeticError, MemoryError, OSError, RuntimeError, ValueError) as error:
-            if self.folder.is_running(run) or self.folder.is_done(run):
+        except _FAILING as error:
+            if self.folder.is_running(run.name) or self.folder.is_done(run):
                 self.tell(f"{run.name} is left to another process, which trains it")
                 return
             reason = self._reason(error)
-            self.folder.note_failure(run, reason)
+            self.folder.note_failure(run.name, reason)
             self.failed.append(run.name)
             self.tell(f"{run.name} failed: {reason}")
         else:
-            self.folder.note_failure(run, None)
+            self.folder.note_failure(run.name, None)
 
     def _reason(self, error: Exception) -> str:
         """The first line, without paths of this machine: it goes into the table."""

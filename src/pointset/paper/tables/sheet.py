@@ -1,17 +1,19 @@
 """What every format shows of a table, before it is Markdown, LaTeX or HTML.
 
 The table (:func:`make_sheet`), ours against the paper's (:func:`against_paper`), how it was measured (:func:`facts_of`)
-and what it took (:func:`costs_of`).
+and what it took (:func:`costs_of`), and how good our rows were after so many minutes (:func:`progress_of`).
 """
 
 from __future__ import annotations
 
+import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from pointset.paper.tables.result import Cell, Column, Row, RunRecord, TableResult
-from pointset.text import byte_size, capitalised, counted, duration, fixed
+from pointset.text import byte_size, capitalised, counted, duration, fixed, number
 
 MISSING = "–"
 _ARROWS = {"low": " ↓", "high": " ↑", "neither": ""}
@@ -265,6 +267,7 @@ _SELF_EXPLAINING = ("kind", "processor", "system", "memory", "device_name")  # v
 COSTS = ("runs", "epochs", "best epoch", "time", "peak memory")
 BUDGETS = {
     "full": "the paper's own settings",
+    "hours": "real trainings on two cores, up to about two and a half hours for a run: results that mean something",
     "cpu": "sized for a machine without GPU: less training, fewer runs or smaller models than the paper's",
     "small": "a trial of minutes, which shows that everything runs; not a result",
 }
@@ -294,6 +297,62 @@ def costs_of(result: TableResult) -> list[tuple[str, list[str]]]:
         texts = [str(len(runs)), *(some or MISSING for some in epochs)]
         costs.append((title, [*texts, duration(seconds_of(runs)), byte_size(max(peaks, default=None))]))
     return costs
+
+
+_MINUTES = (5, 15, 30, 60, 90, 120, 180)  # after which the validation score is shown
+PROGRESS_LEGEND = (
+    "The best so far, of several runs the mean; a run that ended before keeps its own. The time is that of training "
+    "and validation together."
+)
+
+
+class Progress(NamedTuple):
+    """Validation scores after so many minutes: what is scored, heads of the columns, and titles with their cells."""
+
+    score: str
+    heads: list[str]
+    lines: list[tuple[str, list[str]]]
+
+
+def progress_of(result: TableResult) -> Progress | None:
+    """For each row of ours whose times are known, at the budget ``hours``; None where there is nothing to show."""
+    rows = [(row.title, runs) for row, runs in comparable_curves(result) if all(run.times for run in runs)]
+    if result.budget != "hours" or not rows:
+        return None
+    longest = max(run.times[-1] for _, runs in rows for run in runs)
+    ends = [60.0 * minutes for minutes in _MINUTES if 60 * minutes < longest]
+    lines = [(title, [_score_after(runs, end, result) for end in [*ends, longest]]) for title, runs in rows]
+    return Progress(validation_score(result), [*(f"{end / 60:.0f} min" for end in ends), "at the end"], lines)
+
+
+def _score_after(runs: Sequence[RunRecord], seconds: float, result: TableResult) -> str:
+    """A dash where some run has not been validated until then."""
+    until = [[score for (_, score), at in zip(run.curve, run.times, strict=True) if at <= seconds] for run in runs]
+    if not all(until):
+        return MISSING
+    mean = statistics.fmean((min if lower_is_better(result) else max)(scores) for scores in until)
+    return format_value(mean, result.columns[0]) if len(result.columns) == 1 else number(mean)
+
+
+def comparable_curves(result: TableResult) -> list[tuple[Row, list[RunRecord]]]:
+    """Rows of ours with their runs that have a validation curve.
+
+    None at all where the runs of a row differ in more than seed and fold: they learn different things.
+    """
+    rows = [(row, known) for row in result.ours if (known := [run for run in row.runs if run.curve])]
+    alike = all(max(Counter((run.seed, run.fold) for run in runs).values()) == 1 for _, runs in rows)
+    return rows if alike else []
+
+
+def validation_score(result: TableResult) -> str:
+    """``validation MAE``."""
+    scores = [column for column in result.columns if column.better != "neither"]
+    return f"validation {scores[0].title}" if len(scores) == 1 else "validation score"
+
+
+def lower_is_better(result: TableResult) -> bool:
+    """Whether it is of validation scores, too."""
+    return result.columns[0].better != "high"
 
 
 def total_time(result: TableResult) -> str:

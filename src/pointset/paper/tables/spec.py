@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
+from pointset.baselines.fingerprints import Learner
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
 from pointset.paper.tables.result import Budget, Cell, Column
-from pointset.runs.recipe import Count, Keys, MetricName, PresetName, Text
+from pointset.runs.recipe import Count, Keys, MetricName, Positive, PresetName, Text
 from pointset.runs.recipe_files import from_yaml
 
 Kind = Literal["trained", "measured", "counted"]  # by training; time and memory of an epoch; numbers of parameters
@@ -56,6 +57,30 @@ class PrintedRow(Keys):
     note: str = ""
 
 
+def _best_of(values: object) -> object:
+    """``{optimizer.lr: [0.001, 0.003], share: 0.1}`` → key, values and share."""
+    if not isinstance(values, Mapping) or "key" in values:
+        return values
+    named = [key for key in values if key != "share"]
+    if len(named) != 1:
+        raise ValueError(
+            f"got best_of of {', '.join(map(str, named)) or 'no key'}; expected one key of a recipe with its "
+            "candidates, and share, as in {optimizer.lr: [0.001, 0.003], share: 0.1}"
+        )
+    return {"key": named[0], "values": values[named[0]]} | {key: values[key] for key in values if key == "share"}
+
+
+class BestOf(Keys):
+    """Candidates for a key of the recipe: each is trained for a share of the epochs, the best on validation is taken.
+
+    In YAML the key stands by its name: ``{optimizer.lr: [0.001, 0.003, 0.01], share: 0.1}``.
+    """
+
+    key: Text
+    values: Annotated[list[Any], Field(min_length=2)]
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+
+
 class Changes(Keys):
     """What a budget changes of a row or a task; a key that is not set stays as it is there."""
 
@@ -63,6 +88,7 @@ class Changes(Keys):
     recipe: Text | None = None
     model: PresetName | None = None  # of a row
     as_large_as: Slug | None = None  # of a row
+    best_of: Annotated[BestOf, BeforeValidator(_best_of)] | None = None  # of a row
 
 
 class Task(Keys):
@@ -82,7 +108,10 @@ class Task(Keys):
 
 
 class OwnRow(Keys):
-    """A model of ours. ``recipe`` is made from the task's, which stands for ``{}``."""
+    """A model of ours. ``recipe`` is made from the task's, which stands for ``{}``.
+
+    With ``fingerprints`` it is a chemists' model on Morgan counts instead, of which the recipe only says the data.
+    """
 
     name: Slug
     title: Text
@@ -91,10 +120,30 @@ class OwnRow(Keys):
     counterpart: Text | None = None
     as_large_as: Slug | None = None  # a row: the width is chosen to have as many parameters
     without: list[Slug] = Field(default_factory=list)  # tasks that the row does not have
+    best_of: Annotated[BestOf, BeforeValidator(_best_of)] | None = None
+    fingerprints: Learner | None = None
+    minutes: Positive | None = None  # the most that such a run may take
     set: Settings = Field(default_factory=dict)
     only: list[Budget] | None = None
     budgets: dict[Budget, Changes] = Field(default_factory=dict)
     note: str = ""
+
+    def best_of_at(self, budget: Budget) -> BestOf | None:
+        """The candidates that the row has at a budget."""
+        change = self.budgets.get(budget)
+        return (change and change.best_of) or self.best_of
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        of_models = [self.model, self.as_large_as, self.best_of, *(change.best_of for change in self.budgets.values())]
+        if self.fingerprints is not None and any(value is not None for value in of_models):
+            raise ValueError(
+                f"got fingerprints: {self.fingerprints} with model, as_large_as or best_of for the row {self.name!r}; "
+                "expected only one of the two kinds: it tunes itself"
+            )
+        if self.fingerprints is None and self.minutes is not None:
+            raise ValueError(f"got minutes for the row {self.name!r}, which is trained by epochs; set trainer.epochs")
+        return self
 
 
 class BudgetPlan(Keys):
@@ -166,6 +215,8 @@ class TableSpec(Keys):
         for row in self.ours:
             _check_known("ours.without", row.without, tasks)
             _check_known("ours.counterpart", [row.counterpart or ""], ["", *(line.title for line in self.paper)])
+            if row.fingerprints is not None and self.kind != "trained":
+                raise ValueError(f"got fingerprints for the row {row.name!r}; expected a table of the kind trained")
             models = [row.as_large_as, *(change.as_large_as for change in row.budgets.values())]
             _check_known("ours.as_large_as", [name for name in models if name is not None], rows)
         return self
