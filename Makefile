@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large house docs clean
+.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large models house docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -77,6 +77,9 @@ bench-training: $(READY)  ## what the training loop costs around the bare step, 
 
 bench-large: $(READY)  ## one graph of 1,000,000 nodes (up to ten minutes)
 	$(BIN)/python benchmarks/large_graph.py
+
+models: $(READY)  ## train the models that are shipped and pack them with their cards (an hour on one core; resumes; wants POINTSET_DATA)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/shipped_models.py
 
 house: $(READY)  ## size of the package, and the files that three everyday walks pass through (a minute)
 	$(BIN)/python benchmarks/house.py

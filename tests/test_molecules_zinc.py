@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pytest
 
 from pointset.datasets.molecules import ZINC_ATOM_COLUMNS, Molecule, MoleculeError, read_zinc_molecule
-from pointset.datasets.molecules.zinc import penalized_logp
+from pointset.datasets.molecules.descriptors import morgan_matrix
+from pointset.datasets.molecules.zinc import penalized_logp, zinc_smiles
 
 pytest.importorskip("rdkit")
 
@@ -60,6 +61,15 @@ class TestPublishedGraphs:
     def test_target(self, zinc: list[Published]) -> None:
         assert max(abs(penalized_logp(published.smiles) - published.y) for published in zinc) < 1e-5
 
+    def test_its_smiles_has_the_same_fingerprint(self, zinc: list[Published]) -> None:
+        written = [
+            zinc_smiles(one.atom_type.tolist(), one.edges.tolist(), one.bond_type.tolist()) for one in zinc[:200]
+        ]
+        ours, theirs = (
+            morgan_matrix(smiles, progress=False) for smiles in (written, [one.smiles for one in zinc[:200]])
+        )
+        assert np.array_equal(ours, theirs)
+
 
 def as_networkx(molecule: Molecule) -> nx.Graph[int]:
     return _graph(molecule.x[:, 0], molecule.edges.T, molecule.edge_attr[:, 0])
@@ -75,6 +85,17 @@ def _graph(atoms: npt.NDArray[np.int64], edges: npt.NDArray[np.int64], bonds: np
     for (u, v), kind in zip(edges.tolist(), bonds.tolist(), strict=True):
         graph.add_edge(u, v, type=kind)
     return graph
+
+
+class TestSmilesOfGraphs:
+    @pytest.mark.parametrize("smiles", ["C[NH2+]CC#N", "O=C([O-])c1c[nH]c2ccccc12", "CP(C)=S", "CS(=O)(=O)N"])
+    def test_there_and_back(self, smiles: str) -> None:
+        one = read_zinc_molecule(smiles)
+        assert zinc_smiles(one.x[:, 0].tolist(), one.edges.T.tolist(), one.edge_attr[:, 0].tolist()) == one.smiles
+
+    def test_what_is_not_a_molecule(self) -> None:
+        with pytest.raises(MoleculeError, match="a graph of 2 atoms is not a molecule"):
+            zinc_smiles([9, 9], [[0, 1]], [3])  # bromine with three bonds
 
 
 class TestFeatures:

@@ -20,6 +20,8 @@ from pointset.arrays import read_arrays
 from pointset.datasets import Dataset, load
 from pointset.datasets.benchmarks.qm9 import atom_reference_energies
 from pointset.datasets.benchmarks.qm9_package import bonds_of
+from pointset.datasets.molecules import MoleculeError, read_qm9_molecule
+from pointset.datasets.molecules.reader import reader_named
 from pointset.errors import FileFormatError, MissingDataError, SpecError
 
 NAMES = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "u298", "h298", "g298", "cv")
@@ -498,3 +500,35 @@ def test_rows_of_the_package_that_are_wrong_are_named(
 def test_where_there_is_nothing_the_message_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match=r"(?s)qm9_v3\.zip.*pip install 'pointset\[qm9\]'"):
         load("qm9", tmp_path, download=False)
+
+
+# --- molecules that are not in it
+
+
+def kinds_of(x: Any, edges: Any, types: Any) -> list[tuple[Any, ...]]:
+    """Bonds as (element, element, type), which do not depend on the order of the atoms."""
+    x, types = np.asarray(x).reshape(-1), np.asarray(types).reshape(-1)
+    return sorted((*sorted((int(x[a]), int(x[b]))), int(kind)) for (a, b), kind in zip(edges.T, types, strict=True))
+
+
+def test_smiles_become_graphs_like_those_of_the_data(shared_data: Path) -> None:
+    pytest.importorskip("rdkit")
+    qm9, read = load("qm9", shared_data, progress=False), reader_named(str(load("qm9", shared_data).card.molecules))
+    assert qm9.smiles is not None
+    for graph in np.random.default_rng(0).choice(len(qm9), 200, replace=False):
+        given, molecule = qm9.arrays[int(graph)], read(qm9.smiles[graph])
+        assert molecule.num_nodes == given.num_nodes
+        expected = kinds_of(given.features.x, given.edges, given.features.edge_attr)
+        assert kinds_of(molecule.x, molecule.edges, molecule.edge_attr) == expected
+
+
+def test_hydrogens_are_atoms_and_stand_last() -> None:
+    pytest.importorskip("rdkit")
+    methanol = read_qm9_molecule("OC")
+    assert (methanol.smiles, methanol.x[:, 0].tolist()) == ("CO", [1, 3, 0, 0, 0, 0])
+    assert methanol.edges.shape == (2, 5) and set(methanol.edge_attr[:, 0].tolist()) == {1}
+    assert sorted(read_qm9_molecule("c1ccccc1").edge_attr[:, 0].tolist()) == [1] * 6 + [4] * 6
+    assert read_qm9_molecule("OC", in_canonical_order=False).x[:2, 0].tolist() == [3, 1]
+    for smiles, message in (("CS", "the element S"), ("C1", "not a SMILES"), ("C$C", "a bond of type QUADRUPLE")):
+        with pytest.raises(MoleculeError, match=message):
+            read_qm9_molecule(smiles)

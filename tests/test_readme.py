@@ -135,6 +135,12 @@ def test_the_guide_to_recipes_runs() -> None:
     assert run_guide("recipes.md")["recipe"].model.dim == 96
 
 
+def test_the_guide_to_models_runs() -> None:
+    pytest.importorskip("rdkit")
+    names = run_guide("models.md")
+    assert names["known"].tolist() == [True, False] and names["trust"].confidence == 0.8
+
+
 def test_the_guide_to_expressivity_runs() -> None:
     names = run_guide("expressivity.md")
     assert names["together"] and names["marked"] == [False] and not names["one_layer"]

@@ -95,7 +95,7 @@ def test_cross_validation(recipe_file: Path) -> None:
         (["train", "model.dim=3", "--run-dir", "r"], "expected a recipe's name"),
         (["train", "--resume"], "--run-dir"),
         (["train", "--resume", "--run-dir", "nowhere"], "there is no run in nowhere"),
-        (["evaluate", "nowhere"], "no finished run"),
+        (["evaluate", "nowhere"], "there is no nowhere"),
     ],
     ids=["file", "name", "key", "nearest key", "negative", "metric", "word", "no data", "no recipe", "no folder",
          "no run", "nothing to evaluate"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.dataset import Dataset
 from pointset.datasets.loading import benchmark_named
+from pointset.errors import MissingDataError
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe, recipe_names
 from pointset.specs import Categories
@@ -36,7 +38,10 @@ def load_small(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return calls
 
 
-@pytest.mark.parametrize("name", sorted(set(recipe_names()) - OWN_DATA))
+OF_TABLES = {name for name in recipe_names() if read_recipe(name).dataset.file is not None}
+
+
+@pytest.mark.parametrize("name", sorted(set(recipe_names()) - OWN_DATA - OF_TABLES))
 def test_every_recipe_trains_two_steps(name: str, tmp_path: Path, load_small: list[dict[str, Any]]) -> None:
     recipe = read_recipe(name, ["trainer.epochs=1", "trainer.batch_size=4", "trainer.threads=1"])
     result = train(recipe, tmp_path / "run", device="cpu", watch="quiet")
@@ -45,6 +50,24 @@ def test_every_recipe_trains_two_steps(name: str, tmp_path: Path, load_small: li
     assert np.isfinite(result["test"]["normalised_mae" if result["task"] == "regression" else "accuracy"])
     for file in ("predictions.csv", "examples.json", "bundle/bundle.json", "checkpoints/best.safetensors"):
         assert (tmp_path / "run" / file).exists(), file
+
+
+@pytest.mark.parametrize("name", sorted(OF_TABLES))
+def test_recipes_of_tables_find_them_in_the_data_folder(name: str, tmp_path: Path) -> None:
+    recipe = read_recipe(name, ["trainer.epochs=1", "model.dim=8", "model.layers=1", "trainer.baseline=false"])
+    targets, file = recipe.dataset.targets or [], tmp_path / "data" / str(recipe.dataset.file)
+    scaffolds = [f"C1{'C' * size}1" for size in range(2, 12)]
+    molecules = [f"{ring}{'C' * length}" for ring in scaffolds for length in (1, 2, 3)]
+    rows = [
+        ",".join([one, *(str((at + label) % 2) for label in range(len(targets)))]) for at, one in enumerate(molecules)
+    ]
+    file.parent.mkdir(parents=True)
+    with gzip.open(file, "wt") if file.suffix == ".gz" else file.open("w") as table:
+        table.write("\n".join([f"smiles,{','.join(targets)}", *rows]))
+    result = train(recipe, tmp_path / "run", device="cpu", watch="quiet", data_dir=tmp_path / "data")
+    assert list(result["per_target"]) == targets
+    with pytest.raises(MissingDataError, match=r"neither here nor in .*; check the name"):
+        train(recipe, tmp_path / "other", device="cpu", watch="quiet", data_dir=tmp_path)
 
 
 def card_for(task: Task, level: Level) -> Card:

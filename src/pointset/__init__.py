@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset import datasets as datasets
     from pointset import encodings as encodings
     from pointset import errors as errors
+    from pointset import models as models
     from pointset import testing as testing
     from pointset.encoders.batch import PointBatch as PointBatch
     from pointset.encoders.batch import collate as collate

@@ -16,6 +16,7 @@ EXAMPLES = """
 [bold]Examples[/bold]
   pointset check-invariance runs/mine            [dim]its own test part[/dim]
   pointset check-invariance runs/mine molecules.csv
+  pointset check-invariance solubility molecules.csv  [dim]a shipped model[/dim]
   pointset check-invariance model.zip graphs/ --json found.json
 
 [bold]What is changed[/bold] and must not matter

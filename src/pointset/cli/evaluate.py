@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pointset.cli.console import load_torch, output_console, print_json, reported_errors, say
-from pointset.cli.options import DataDirOption, JsonFlag
+from pointset.cli.options import DataDirOption, JsonFlag, RunArgument
 from pointset.cli.train import print_coverage, print_parts, print_scores
 from pointset.text import counted, printable
 
@@ -18,6 +18,7 @@ EXAMPLES = """
   pointset evaluate runs/zinc                   [dim]the test part once more[/dim]
   pointset evaluate runs/zinc --part val
   pointset evaluate runs/mine --file newer.csv  [dim]other data, the same targets[/dim]
+  pointset evaluate solubility --file my.csv --target logS
   pointset evaluate runs/zinc --json
 
 [bold]Note[/bold]
@@ -30,10 +31,14 @@ Part = StrEnum("Part", ["TRAIN", "VAL", "TEST", "ALL"])
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    run: RunArgument,
     part: Annotated[Part, typer.Option(metavar="NAME", help="train, val, test or all, of its own split.")] = Part.TEST,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Other data: a table of molecules, or graph files.")
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column of --file with the true values; one for each target, in order."),
     ] = None,
     data_dir: DataDirOption = None,
     as_json: JsonFlag = False,
@@ -44,7 +49,7 @@ def evaluate(
         from pointset.files import finite
         from pointset.prediction.evaluation import evaluate as evaluate_run
 
-        found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file)
+        found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file, targets=target)
         if as_json:
             print_json(finite(found))
         else:

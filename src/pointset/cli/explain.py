@@ -22,6 +22,7 @@ EXAMPLES = """
 [bold]Examples[/bold]
   pointset explain runs/mine 'CC(=O)Oc1ccccc1C(=O)O'       [dim]a table[/dim]
   pointset explain runs/mine CCO CCN CCCl -o three.svg     [dim]pictures[/dim]
+  pointset explain solubility CCO                          [dim]a shipped model[/dim]
   pointset explain model.zip CCO -o page.html --target logS
   pointset explain runs/mine CCO -o numbers.csv --method shapley
 

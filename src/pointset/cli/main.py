@@ -17,6 +17,7 @@ from pointset.cli import (
     explain,
     express,
     inspect,
+    models,
     predict,
     recipes,
     report,
@@ -38,7 +39,8 @@ _EXAMPLES = """
   pointset datasets                                 [dim]what there is to learn from[/dim]
   pointset recipes                                  [dim]models and their settings[/dim]
   pointset train counting-small --run-dir runs/one  [dim]train a model[/dim]
-  pointset predict runs/mine molecules.csv -o answers.csv
+  pointset models                                   [dim]models to take home[/dim]
+  pointset predict solubility molecules.csv -o answers.csv
   pointset explain runs/mine CCO -o why.svg         [dim]which atoms matter[/dim]
   pointset express theorems                         [dim]check the theory[/dim]
   pointset compare zinc --models pst,gin,gps --run-dir runs/three
@@ -59,6 +61,7 @@ app.command(cls=Command, no_args_is_help=True, epilog=inspect.EXAMPLES)(inspect.
 app.add_typer(datasets.app, name="datasets")
 app.command(cls=Command, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
 app.add_typer(recipes.app, name="recipes")
+app.add_typer(models.app, name="models")
 app.command(cls=Command, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)

@@ -45,7 +45,12 @@ Device = StrEnum("Device", ["AUTO", "CPU", "CUDA"])
 Progress = StrEnum("Progress", ["AUTO", "BAR", "PLAIN", "QUIET"])
 
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder of a run, or a bundle: a folder or a .zip.")
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="The folder of a run, a bundle (a folder or a .zip), or the name of a shipped model (pointset models); a "
+        "file or folder that is called so comes first.",
+    ),
 ]
 SettingsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings to change: model.dim=96 seed=3.")

@@ -34,6 +34,7 @@ _RESUME = """
 EXAMPLES = f"""
 [bold]Examples[/bold]
   pointset predict runs/mine molecules.csv -o out.csv      [dim]SMILES in a column[/dim]
+  pointset predict solubility molecules.csv -o out.csv     [dim]a shipped model[/dim]
   pointset predict runs/mine library.smi.gz -o out.csv     [dim]a million rows, too[/dim]
   pointset predict runs/mine hits.sdf -o out.csv           [dim]also .xlsx, .parquet[/dim]
   pointset predict model.zip table.tsv -o out.tsv --smiles structure
@@ -57,6 +58,7 @@ EMBED_EXAMPLES = f"""
 [bold]Examples[/bold]
   pointset embed runs/mine molecules.csv -o out.csv    [dim]a row for each molecule[/dim]
   pointset embed runs/mine molecules.csv -o atoms.csv --level node
+  pointset embed solubility molecules.csv -o out.csv   [dim]a shipped model[/dim]
   pointset embed runs/zinc zinc --split test -o out.csv
 
 [bold]The output[/bold] has the rows of the input, in the same order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -128,7 +129,7 @@ def _summary(recipe: Recipe) -> dict[str, Any]:
     return {
         "name": recipe.name,
         "title": recipe.title,
-        "dataset": recipe.dataset.name,
+        "dataset": recipe.dataset.name or recipe.dataset.file,
         "preset": recipe.model.preset,
         "layers": recipe.model.layers,
         "dim": recipe.model.dim,
@@ -144,7 +145,7 @@ def _show_list(recipes: list[Recipe]) -> None:
     headings = ("recipe", *(["dataset"] if roomy else []), "model", "size", "epochs", "in the paper")
     table = plain_table(console, *headings, numbers=("size", "epochs"))
     for column in table.columns:
-        column.no_wrap = column.header not in ("dataset", "in the paper")
+        column.no_wrap = column.header != ("dataset" if roomy else "in the paper")
     for recipe in recipes:
         table.add_row(
             Text(recipe.name, style="bold"),
@@ -186,7 +187,7 @@ def _dataset_title(recipe: Recipe) -> str:
     from pointset.datasets.loading import benchmark_named
 
     if recipe.dataset.name is None:
-        return "your own"
+        return "your own" if recipe.dataset.file is None else PurePath(recipe.dataset.file).name
     title = benchmark_named(recipe.dataset.name).card.title
     return f"{title}, {', '.join(recipe.dataset.targets)}" if recipe.dataset.targets else title
 

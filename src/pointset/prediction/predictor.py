@@ -47,16 +47,17 @@ OnError = Literal["raise", "nan"]
 
 
 def load(path: str | Path, *, descriptors: str | Path | None = None) -> Predictor:
-    """A trained model, ready to predict: from the folder of a run, or from a bundle (a folder or a ``.zip``).
+    """A trained model, ready to predict: from the folder of a run, from a bundle (a folder or a ``.zip``), or by name.
 
-    ``descriptors`` is a table of them, for a model that was trained with one (``model.descriptors=FILE``).
+    A name is that of a model that comes with the package (:func:`pointset.models.names`); a path that exists comes
+    first. ``descriptors`` is a table of them, for a model that was trained with one (``model.descriptors=FILE``).
 
     Raises:
-        MissingDataError: there is nothing at this path.
+        MissingDataError: there is nothing at this path, and no model of this name.
         FileFormatError: it is not a bundle, is damaged, was changed, or was written by a newer pointset.
 
     Example:
-        >>> model = pointset.load("runs/solubility")  # doctest: +SKIP
+        >>> model = pointset.load("solubility")  # doctest: +SKIP
         >>> model.predict(["CCO", "c1ccccc1"])  # doctest: +SKIP
         tensor([[1.0834], [-1.6172]], dtype=torch.float64)
     """

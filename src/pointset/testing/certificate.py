@@ -26,6 +26,7 @@ from pointset.files import finite
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
 from pointset.points.matrices import matrix_named
+from pointset.prediction.evaluation import recipe_of
 from pointset.prediction.predictor import Predictor, load
 from pointset.prediction.sources import DatasetSource, InputRow, Source
 from pointset.prediction.tables import PredictionOptions, TablePrediction
@@ -58,7 +59,7 @@ def check_run(
     """Measure and judge every symmetry of a run's model.
 
     Args:
-        run: the folder of a run, or a bundle.
+        run: the folder of a run, a bundle, or the name of a shipped model.
         data: what ``pointset predict`` takes: a table of SMILES, graph files, the name of a dataset; by default the
             test part of the run's own data.
         smiles: the column of SMILES of a table.
@@ -209,9 +210,13 @@ def _input(
         options = PredictionOptions(data, smiles=smiles, data_dir=data_dir, workers=0)
         return TablePrediction(predictor, options, show=progress).source, data
     folder = RunFolder(run)
-    if not folder.has_run:
+    recipe = read_recipe(folder.recipe) if folder.has_run else recipe_of(predictor.bundle)
+    if recipe is None:
         raise MissingDataError(f"{run} is a model without the data of its run; give some, as for `pointset predict`")
-    own = load_data(read_recipe(folder.recipe), data_dir, progress=progress)
+    try:
+        own = load_data(recipe, data_dir, progress=progress)
+    except MissingDataError as error:
+        raise MissingDataError(f"{error}\nOr give other data to check on, as for `pointset predict`") from None
     if not len(own.part("test")):
         raise SpecError(f"{own.card.name} has no graphs in its part 'test'; give other data to check on")
     return DatasetSource(own.dataset, "test", predictor.engine(1).needs), f"{own.card.name}, test"

@@ -1,6 +1,7 @@
 """The files of a bundle, in a folder or in one ``.zip``: written whole or not at all, read with bounds.
 
 What is read may come from anyone: no size that a file claims is believed before it is held against what is there.
+The name of a model that the package ships (:mod:`pointset.models`) stands for its file where no path is called so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from pointset import models
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import replacing
 
@@ -23,6 +25,7 @@ MOST_DESCRIPTION_BYTES = 16 * 2**20
 MOST_WEIGHTS_BYTES = 16 * 2**30
 MOST_UNCERTAINTY_BYTES = 2**30
 _MOST_COMPRESSION = 100  # weights hardly shrink; what grows more than this when unpacked is a trap
+_MOST_UNBOUNDED = MOST_DESCRIPTION_BYTES  # what is smaller may shrink by any factor, and is deflated when it is written
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # equal bundles are equal files
 
 
@@ -45,9 +48,11 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _write_archive(path: Path, files: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    """Small files are deflated, as fingerprints shrink to a fraction; large ones are weights, which hardly do."""
+    with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), content)
+            how = zipfile.ZIP_DEFLATED if len(content) <= _MOST_UNBOUNDED else zipfile.ZIP_STORED
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), content, how, compresslevel=9)
 
 
 def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
@@ -113,7 +118,7 @@ class BundleFiles:
                     )
                 entry = found[0]
                 self._check_size(name, entry.file_size, most_bytes)
-                if entry.file_size > max(_MOST_COMPRESSION * entry.compress_size, MOST_DESCRIPTION_BYTES):
+                if entry.file_size > max(_MOST_COMPRESSION * entry.compress_size, _MOST_UNBOUNDED):
                     raise FileFormatError(f"{self.path}: {name} would unpack to {entry.file_size:,} bytes; refused")
                 with archive.open(entry) as file:
                     return file.read(entry.file_size + 1)  # no more than it claims, whatever it holds
@@ -133,13 +138,20 @@ class BundleFiles:
 
 
 def find_bundle(path: Path) -> Path:
-    """The folder or file of the bundle that this path means."""
+    """The folder or file of the bundle that this path means; where there is no such path, the shipped model."""
+    shipped = models.find(str(path))
     if not path.exists():
-        raise MissingDataError(f"there is no {path}; expected the folder of a run, or a bundle (a folder or .zip)")
+        if shipped is not None:
+            return shipped
+        raise MissingDataError(
+            f"there is no {path}; expected the folder of a run, a bundle (a folder or .zip), or the name of a shipped "
+            f"model{models.near(str(path))}\n`pointset models` lists those that are shipped"
+        )
+    comes_first = "" if shipped is None else f"\nIt comes before the shipped model of this name, which is {shipped}"
     if path.is_file():
         if not zipfile.is_zipfile(path):
             raise FileFormatError(
-                f"{path} is not a bundle: expected the folder of a run, a bundle's folder or its .zip"
+                f"{path} is not a bundle: expected the folder of a run, a bundle's folder or its .zip{comes_first}"
             )
         return path
     for folder in (path, path / "bundle"):
@@ -158,5 +170,5 @@ def find_bundle(path: Path) -> Path:
         )
     raise FileFormatError(
         f"the folder {path} holds no bundle: expected {DESCRIPTION} and {WEIGHTS} in it, or in its folder bundle, "
-        "where pointset train puts them"
+        f"where pointset train puts them{comes_first}"
     )

@@ -23,6 +23,7 @@ from pointset.datasets.own.columns import holds_molecules
 from pointset.datasets.own.descriptor_table import is_file, read_descriptors
 from pointset.datasets.own.learnable import check_varies
 from pointset.datasets.own.part_files import smiles_files
+from pointset.datasets.sources import find_file
 from pointset.datasets.splits import folds
 from pointset.datasets.splits.leaks import describe_leaks, find_leaks
 from pointset.encoders.layers import BatchEncoder
@@ -95,12 +96,15 @@ def load_data(recipe: Recipe, data_dir: str | Path | None = None, *, progress: b
         SpecError: the recipe asks for what the dataset does not have.
         MissingDataError: the files are nowhere.
     """
+    return training_data(read_dataset(recipe, data_dir, progress=progress), recipe, progress=progress)
+
+
+def read_dataset(recipe: Recipe, data_dir: str | Path | None = None, *, progress: bool | None = None) -> Dataset:
+    """The graphs of a recipe alone, with its fold, targets and weights of edges; raises what :func:`load_data` does."""
     check_ready(recipe)
     dataset = _read(recipe.dataset, data_dir, progress)
     dataset = _with_choices(dataset, recipe.dataset)
-    if recipe.dataset.file is not None:
-        dataset = _with_leaks_said(dataset, progress)
-    return training_data(dataset, recipe, progress=progress)
+    return dataset if recipe.dataset.file is None else _with_leaks_said(dataset, progress)
 
 
 def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = None) -> TrainingData:
@@ -213,7 +217,8 @@ def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | N
         if choice.fold is not None and own_folds(choice):
             options["fold"] = choice.fold
         return load(choice.name, data_dir, download=False, progress=progress, **options)
-    file = FileContent(str(choice.file))  # a table is opened once, both to see what it is and to read it
+    # a table is opened once, both to see what it is and to read it
+    file = FileContent(find_file(str(choice.file), data_dir))
     read: Any = smiles_csv if holds_molecules(file) else graph_files
     if choice.targets is not None and (read is smiles_csv or "targets" in options):  # else they are y of the files
         options.setdefault("targets" if read is smiles_csv else "columns", list(choice.targets))
@@ -223,7 +228,8 @@ def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | N
         _check_no_weights(choice, file.path.name)
     if choice.fold is not None:
         options.setdefault("split", "random")  # the folds are the split, whatever the table says
-    files = {key: getattr(choice, key) for key in ("val_file", "test_file") if getattr(choice, key) is not None}
+    named = {key: getattr(choice, key) for key in ("val_file", "test_file")}
+    files: dict[str, Any] = {key: find_file(name, data_dir) for key, name in named.items() if name is not None}
     if files and read is not smiles_csv:
         raise SpecError(f"got dataset.{next(iter(files))} for {file.path.name}, which holds graphs; expected molecules")
     try:
