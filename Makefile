@@ -17,7 +17,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,report,tune,tables,bench,dev]'
 	touch $@
 
-demo: $(READY)  ## train a model that counts substructures (minutes); writes out/counting-small/, resumes if interrupted
+demo: $(READY)  ## predict with a model that comes with the package (seconds), and train one that counts (minutes; resumes); writes out/
+	mkdir -p out
+	$(BIN)/pointset predict solubility examples/molecules.csv -o out/solubility.csv --overwrite
+	head -n 4 out/solubility.csv
 	$(BIN)/pointset train counting-small --run-dir out/counting-small --resume
 
 tour: $(READY)  ## real graphs become points and come back; writes out/tour/
