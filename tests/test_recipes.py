@@ -51,6 +51,10 @@ TABLE_7 = {  # the paper's names of the rows, and ours
     "Peptide-func": "peptides-func",
     "Peptide-struct": "peptides-struct",
 }
+FOR_HOURS = (
+    *("counting-hours", "counting-families", "qm9-hours", "qm9-hours-star", "zinc-hours"),
+    *(f"{name}-hours{kind}" for name in ("ogbg-molhiv", "peptides-func") for kind in ("", "-morgan")),
+)
 WITH_PARAMETERS = [*TABLE_7.values(), "qm9-cv", "qm9-mu-star"]
 
 
@@ -75,8 +79,8 @@ def test_every_dataset_of_the_paper_has_recipes_for_its_models() -> None:
         assert {row, f"{row}-psds"} <= set(names)
     targets = benchmark_named("qm9").card.target_names
     assert all(f"qm9-{target}{kind}" in names for target in targets for kind in ("", "-psds", "-star"))
-    assert {*OWN, *FOR_CHEMISTS, "counting-small", "counting-fast", "counting-fast-wide"} <= set(names)
-    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 5 + len(FOR_CHEMISTS)
+    assert {*OWN, *FOR_CHEMISTS, *FOR_HOURS, "counting-small", "counting-fast", "counting-fast-wide"} <= set(names)
+    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 5 + len(FOR_CHEMISTS) + len(FOR_HOURS)
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -20,8 +20,6 @@ from pointset.datasets.splits import random_split
 from pointset.datasets.splits.parts import PARTS, whole_number
 from pointset.datasets.table import GraphTable
 from pointset.errors import GraphError
-from pointset.points.graphs import GraphArrays
-from pointset.points.inputs import read_graphs
 
 
 def counting_graphs(seed: SupportsIndex, count: SupportsIndex = 5000) -> tuple[Integers, Integers, Integers]:
@@ -170,6 +168,9 @@ def families_generator(seed: int = _SEED) -> tuple[Source]:
     chosen = whole_number(seed, "seed")
 
     def read(files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
+        from pointset.points.graphs import GraphArrays  # with torch, which a list of datasets need not wait for
+        from pointset.points.inputs import read_graphs
+
         known = _OF_EACH["train"] + _OF_EACH["val"]
         drawn = [GraphArrays.from_flat(*counting_graphs(chosen, known))]
         drawn += [read_graphs(FAMILIES[name].draw_many(known, chosen)) for name in _SEEN]
