@@ -280,7 +280,7 @@ def counting_model(points: list[PointSet], counts: Tensor) -> PointModel:
     model = PointModel.from_preset("pst-fast", node=NODE, edge=EDGE, dim=16, layers=1, pooling="sum")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     batches = [(collate(points[at : at + 25]), counts[at : at + 25]) for at in range(0, len(points), 25)]
-    for epoch in range(epochs := 40):
+    for epoch in range(epochs := 80):
         for group in optimizer.param_groups:
             group["lr"] = 1e-2 * (1 - epoch / epochs)
         for batch, wanted in batches:

@@ -106,7 +106,7 @@ def test_a_model_comes_back_bit_for_bit(
     seed: int,
 ) -> None:
     card = card_of(task, level=level, names=("a", "b") if task is Task.MULTI_LABEL else ("a",), node=node, edge=edge)
-    model = model_of(card, preset, pooling=pooling, seed=seed).to(torch.float64 if double else torch.float32)
+    model = model_of(card, preset, dim=8, pooling=pooling, seed=seed).to(torch.float64 if double else torch.float32)
     scale = TargetScale(torch.tensor([0.1 + 0.2]), torch.tensor([1e-17])) if task is Task.REGRESSION else None
     path = tmp_path_factory.mktemp("bundle") / name
     write_bundle(path, model, card, scale=scale, weighted_edges=1, molecule_reader={"lenient": True}, about={"x": "é"})

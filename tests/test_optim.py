@@ -256,3 +256,19 @@ def test_bases_of_matrices_for_which_float32_fails(monkeypatch: pytest.MonkeyPat
     basis = optim._eigenvectors(matrix)
     torch.testing.assert_close(basis @ basis.mT, torch.eye(4))
     torch.testing.assert_close((basis.mT @ matrix @ basis).diag().sort().values, torch.tensor([0.0, 0.0, 1.0, 3.0]))
+
+
+def test_a_gradient_of_low_rank_for_which_lapack_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float32 it gives NaN for some matrices and an error for others: a table of 119 elements of which few occur."""
+    eigh, asked = torch.linalg.eigh, []
+
+    def failing(matrix: Tensor) -> object:
+        asked.append(matrix.dtype)
+        if matrix.dtype == torch.float32:
+            raise RuntimeError("the algorithm failed to converge")
+        return eigh(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigh", failing)
+    weight = torch.zeros(6, 4, requires_grad=True)
+    assert descend(SOAP([weight], 0.1), weight, lambda w: (w[:2] - 1).square().sum(), 40) < 1  # it begins at 8
+    assert asked == [torch.float32, torch.float64] * 2

@@ -104,10 +104,13 @@ def _begin(state: dict[str, Any], gradient: Tensor) -> None:
 def _eigenvectors(matrix: Tensor) -> Tensor:
     """Of a symmetric matrix (n, n), in its columns.
 
-    LAPACK gives NaN for some matrices of low rank in float32, such as that of a table of atom types of which a batch
-    holds few; float64 then gives them.
+    LAPACK gives NaN for some matrices of low rank in float32, or fails, such as that of a table of atom types of which
+    a batch holds few; float64 then gives them.
     """
-    vectors: Tensor = torch.linalg.eigh(matrix).eigenvectors
+    try:
+        vectors: Tensor = torch.linalg.eigh(matrix).eigenvectors
+    except RuntimeError:  # its LinAlgError is one
+        vectors = torch.full_like(matrix, math.nan)
     if not bool(torch.isfinite(vectors).all()):
         vectors = torch.linalg.eigh(matrix.double()).eigenvectors.to(matrix.dtype)
     return vectors.contiguous()
