@@ -57,14 +57,22 @@ def _baseline(summary: str, title: str, *, encoder: str, coordinates: str, funct
 
 
 def _fast(
-    summary: str, encoder: str = "FastPST", *, function: str = "RootAndWalks", matrix: str = "normalized_adjacency"
+    summary: str,
+    title: str = "",
+    *,
+    encoder: str = "FastPST",
+    function: str = "RootAndWalks",
+    matrix: str = "normalized_adjacency",
+    distances: str | None = None,
 ) -> Preset:
-    """``pst-fast`` with one part changed, for the ablation."""
+    """``pst-fast``, or it with some parts changed."""
     return Preset(
         summary,
+        title,
         encoder=f"pointset.encoders.fast.{encoder}",
         coordinates="pointset.encoders.fast.EdgeRounds",
         function=f"pointset.encoders.coordinates.{function}",
+        distances=None if distances is None else f"pointset.encoders.fast.{distances}",
         first_pairs="pointset.encoders.fast.FirstPairs",
         matrix=matrix,
     )
@@ -72,36 +80,25 @@ def _fast(
 
 PRESETS: dict[str, Preset] = {
     "pst": Preset("Point Set Transformer, equations (1) to (5)", "the Point Set Transformer (PST)"),
-    "pst-fast": Preset(
+    "pst-fast": _fast(
         "PST at the price of message passing: symmetric pairs with a state, random walks",
         "the Point Set Transformer (PST) in its fast variant",
-        encoder="pointset.encoders.fast.FastPST",
-        coordinates="pointset.encoders.fast.EdgeRounds",
-        function="pointset.encoders.coordinates.RootAndWalks",
-        first_pairs="pointset.encoders.fast.FirstPairs",
-        matrix="normalized_adjacency",
     ),
-    "pst-fast-star": Preset(
+    "pst-fast-star": _fast(
         "pst-fast with 3D positions: distances in the first pairs",
         "the Point Set Transformer (PST) in its fast variant, with distances in space",
-        encoder="pointset.encoders.fast.FastPST",
-        coordinates="pointset.encoders.fast.EdgeRounds",
-        function="pointset.encoders.coordinates.RootAndWalks",
-        distances="pointset.encoders.fast.FirstDistances",
-        first_pairs="pointset.encoders.fast.FirstPairs",
-        matrix="normalized_adjacency",
+        distances="FirstDistances",
     ),
-    "pst-fast-count": Preset(
+    "pst-fast-count": _fast(
         "pst-fast with plain sums, on SRD and polynomials in the eigenvalues: to count",
         "the Point Set Transformer (PST) in its fast variant for counting",
-        encoder="pointset.encoders.fast.FastSummingPST",
-        coordinates="pointset.encoders.fast.EdgeRounds",
-        function="pointset.encoders.coordinates.RootAndPolynomials",
-        first_pairs="pointset.encoders.fast.FirstPairs",
+        encoder="FastSummingPST",
+        function="RootAndPolynomials",
+        matrix="laplacian",
     ),
-    "pst-fast-k1": _fast("pst-fast with as many channels of vectors and pairs as of scalars", "WidePairsPST"),
-    "pst-fast-k4": _fast("pst-fast with a quarter as many channels of vectors and pairs", "NarrowPairsPST"),
-    "pst-fast-stateless": _fast("pst-fast without a state of pairs: anew in each layer", "StatelessPairsPST"),
+    "pst-fast-k1": _fast("pst-fast with as many channels of vectors and pairs as of scalars", encoder="WidePairsPST"),
+    "pst-fast-k4": _fast("pst-fast with a quarter as many channels of vectors and pairs", encoder="NarrowPairsPST"),
+    "pst-fast-stateless": _fast("pst-fast without a state of pairs: anew in each layer", encoder="StatelessPairsPST"),
     "pst-fast-roots": _fast("pst-fast without polynomials: f is √Λ in all channels", function="SquareRoot"),
     "pst-fast-laplacian": _fast(
         "pst-fast on the Laplacian: √Λ and polynomials", function="RootAndPolynomials", matrix="laplacian"
