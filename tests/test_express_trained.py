@@ -38,7 +38,10 @@ from tests.card_data import dataset_like
 
 SEED = 3  # of the tiny run's own graphs
 TRAIN, VAL, GRAPHS = 10, 2, 24
-FAMILIES = ["training kind", "40 nodes", "60 nodes", "random", "hubs", "trees", "cycles"]
+FAMILIES = [
+    *("training kind", "40 nodes", "60 nodes", "random", "hubs", "trees", "small worlds", "communities", "geometric"),
+    "cycles",
+]
 
 
 def counting_data() -> Dataset:

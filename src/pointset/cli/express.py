@@ -306,15 +306,20 @@ def _test_model(
         write_outputs(found, json_file, picture, getattr(pictures, draw))
 
 
+_FAMILIES_BESIDE_EACH_OTHER = 5  # in a terminal of 80 columns
+
+
 def _print_counting(found: Mapping[str, Any]) -> None:
     console = output_console()
-    families = list(found["families"])
-    table = plain_table(console, "normalised MAE", *families, numbers=families)
-    table.columns[0].overflow = "fold"
-    for name in found["substructures"]:
-        table.add_row(name, *(_error(scores[name]) for scores in found["families"].values()))
-    console.print(table)
-    console.print()
+    names = list(found["families"])
+    for first in range(0, len(names), _FAMILIES_BESIDE_EACH_OTHER):
+        families = names[first : first + _FAMILIES_BESIDE_EACH_OTHER]
+        table = plain_table(console, "normalised MAE", *families, numbers=families)
+        table.columns[0].overflow = "fold"
+        for name in found["substructures"]:
+            table.add_row(name, *(_error(found["families"][family][name]) for family in families))
+        console.print(table)
+        console.print()
     _print_families(console, found)
     if found["not_checked"]:
         say(

@@ -55,7 +55,6 @@ from pointset.training.data import TrainingData, load_data
 from pointset.training.scoring import score
 
 _CYCLES = range(3, MOST_NODES + 1)  # all there are: a family of them has no more graphs
-_BEYOND = ("40 nodes", "60 nodes", "random", "hubs", "trees")
 TRAINING_KIND = "training kind"
 
 
@@ -235,8 +234,8 @@ def fresh_families(count: int, seed: int) -> dict[str, FreshFamily]:
             "regular graphs of 10 to 30 nodes, n edges removed", GraphArrays.from_flat(num_nodes, num_edges, edges)
         )
     }
-    for name in _BEYOND:
-        families[name] = FreshFamily(FAMILIES[name].description, read_graphs(FAMILIES[name].draw_many(count, seed)))
+    for name, family in FAMILIES.items():
+        families[name] = FreshFamily(family.description, read_graphs(family.draw_many(count, seed)))
     families["cycles"] = FreshFamily("one cycle of 3 to 30 nodes", read_graphs(map(nx.cycle_graph, _CYCLES[:count])))
     return families
 
