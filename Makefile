@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow test-paths check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large models house docs clean
+.PHONY: help demo tour test test-fast test-slow test-paths fuzz check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large models house docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -33,6 +33,9 @@ test-fast: $(READY)  ## the fast tests only
 
 test-slow: $(READY)  ## tests that take minutes (large graphs, whole datasets)
 	$(BIN)/python -m pytest -q -m slow
+
+fuzz: $(READY)  ## damaged files for every reader, for MINUTES=5; findings are kept in fuzz-findings/
+	$(BIN)/python -m tests.fuzzing --minutes $(or $(MINUTES),5)
 
 test-paths: $(READY)  ## the fast tests under other code paths of the libraries, as on other processors (half an hour)
 	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q

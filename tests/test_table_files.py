@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,28 @@ def test_damaged_and_missing_files(tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes(b"PK\x03\x04 not really")
         with pytest.raises(FileFormatError):
             smiles_csv(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"<row", b"<roww"),
+        (b'r="A2"', b'r="A"'),
+        (b'<row r="2"', b'<row r="900000000"'),
+        (b"</sheetData>", b""),
+    ],
+    ids=["not XML", "no cell", "a row at the end of the world", "cut short"],
+)
+@pytest.mark.timeout(60)
+def test_a_damaged_sheet_in_a_whole_workbook(tmp_path: Path, before: bytes, after: bytes) -> None:
+    good, bad = as_excel(tmp_path), tmp_path / "damaged.xlsx"
+    with zipfile.ZipFile(good) as source, zipfile.ZipFile(bad, "w") as target:
+        for entry in source.namelist():
+            content = source.read(entry)
+            assert before in content or not entry.endswith("sheet1.xml")
+            target.writestr(entry, content.replace(before, after, 1) if entry.endswith("sheet1.xml") else content)
+    with pytest.raises(FileFormatError, match="not a workbook that can be read; save it again"):
+        list(open_table(bad).rows())
 
 
 @pytest.mark.parametrize(("name", "package"), [("own.xlsx", "openpyxl"), ("own.parquet", "pyarrow")])

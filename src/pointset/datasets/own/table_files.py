@@ -10,7 +10,6 @@ import datetime
 import io
 import itertools
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from pointset.text import counted, listed
 
 _RECORD_ENDS = "$$$$"
 _MOST_LINES = 20_000  # of one record: 4,000 atoms and bonds, and long properties
+_MOST_ROWS = 2**20  # that a sheet can have; one that skips to row 900,000,000 would be read for ever
 _PROPERTY = re.compile(r">.*?<(.+?)>(?:\s|$)")
 _TITLE = "name"  # the column of the first lines of records
 _EXTRA = "pip install 'pointset[tables]'"
@@ -197,25 +197,35 @@ class ExcelFile(Table):
             raise MissingExtraError(
                 f"reading {self.path.name} needs openpyxl, which is not installed: {_EXTRA}; or save the sheet as CSV"
             ) from None
-        with opened(self._source) as binary:
-            try:
-                workbook = openpyxl.load_workbook(io.BytesIO(binary.read()), read_only=True, data_only=True)
-            except (zipfile.BadZipFile, KeyError, ValueError, OSError, openpyxl.utils.exceptions.InvalidFileException):
-                raise FileFormatError(
-                    f"{self.path} is not a workbook that can be read; save it again as .xlsx, or the sheet as CSV"
-                ) from None
+        with opened(self._source) as binary, self._damage_named():
+            workbook = openpyxl.load_workbook(io.BytesIO(binary.read()), read_only=True, data_only=True)
         done = 0  # rows handed out; empty ones wait for one that is not
         try:
-            for number, row in enumerate(self._chosen(workbook).iter_rows(values_only=True), start=1):
-                cells = [_as_text(value) for value in row]
-                while cells and not cells[-1].strip():
-                    cells.pop()
-                if cells:
-                    yield from ((empty, []) for empty in range(done + 1, number))
-                    yield number, cells
-                    done = number
+            sheet = self._chosen(workbook)
+            with self._damage_named():
+                sheet.reset_dimensions()  # what the file claims, and rows would be filled up to
+                for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+                    if number > _MOST_ROWS:
+                        raise ValueError(f"a row beyond {_MOST_ROWS:,}")
+                    cells = [_as_text(value) for value in row]
+                    while cells and not cells[-1].strip():
+                        cells.pop()
+                    if cells:
+                        yield from ((empty, []) for empty in range(done + 1, number))
+                        yield number, cells
+                        done = number
         finally:
             workbook.close()
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """Whatever openpyxl raises: it parses XML as it goes, and checks little."""
+        try:
+            yield
+        except Exception:
+            raise FileFormatError(
+                f"{self.path} is not a workbook that can be read; save it again as .xlsx, or the sheet as CSV"
+            ) from None
 
     def _chosen(self, workbook: Any) -> Any:
         names = list(workbook.sheetnames)
