@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo tour test test-fast test-slow test-paths fuzz check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large models house docs clean
+.PHONY: help demo tour test test-fast test-slow test-paths fuzz check format bench bench-encoders bench-accuracy bench-chemists bench-defaults bench-training bench-large models house lock audit release docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what can be made
@@ -89,6 +89,17 @@ models: $(READY)  ## train the models that are shipped and pack them with their 
 
 house: $(READY)  ## size of the package, and the files that three everyday walks pass through (a minute)
 	$(BIN)/python benchmarks/house.py
+
+lock: $(READY)  ## requirements*.lock: what pip installs of the pinned versions, with hashes
+	$(BIN)/python tools/dependencies.py lock
+
+audit: $(READY)  ## known vulnerabilities of the locked versions, where the data is to be had
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	$(BIN)/python tools/dependencies.py audit
+
+release: $(READY)  ## wheel, source, bill of materials (CycloneDX) and checksums, in dist/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	$(BIN)/python tools/dependencies.py release
 
 docs: $(READY)  ## the documentation as a site, in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

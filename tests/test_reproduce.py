@@ -125,7 +125,8 @@ def test_a_run_that_fails_is_noted_beside_those_that_do_not(table: Path, tmp_pat
 
 def test_a_plan_says_what_the_runs_take_and_runs_nothing(table: Path, tmp_path: Path) -> None:
     folder = tmp_path / "runs"
-    shown = invoke(table, "--plan", "--run-dir", folder, "--threads", "1", "--models", "gin", "--seeds", "3")
+    words = (table, "--plan", "--run-dir", folder, "--threads", "1", "--models", "gin", "--seeds", "3")
+    shown = invoke(*words, "--progress", "quiet")  # which hides what runs do, not the plan that was asked for
     assert shown.exit_code == 0, shown.stderr
     assert re.search(r"GIN +own +3 of 3 +2 +[\d,]+ +\d\S* \S+ +\d\S* [MG]B", shown.stdout)
     assert "3 runs left, about" in shown.stdout

@@ -95,7 +95,7 @@ def reproduce(
         folder = TableFolder(run_dir or default_folder(spec, budget.value))
         rows, keys = split_names(models) or None, split_names(columns) or None
         plan = plan_table(spec, budget.value, Selection(rows, keys, seeds, threads, folder.seeds_begun()), data_dir)
-        quiet = progress is Progress.QUIET
+        quiet = progress is Progress.QUIET and not plan_only  # a plan is what was asked for
         runs = TableRuns(
             plan,
             folder,
