@@ -78,8 +78,13 @@ def lock_text(packages: Iterable[Locked], extras: Iterable[str]) -> str:
 
 def read_lock(path: Path) -> list[Locked]:
     """The packages of a lock."""
-    rows = [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return [Locked(*pin.split("=="), sha256=given.removeprefix("--hash=sha256:")) for pin, given in rows]
+    packages = []
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            pin, given = line.split()
+            name, version = pin.split("==")
+            packages.append(Locked(name, version, given.removeprefix("--hash=sha256:")))
+    return packages
 
 
 def lock() -> None:
