@@ -28,8 +28,10 @@ from pointset.datasets import Dataset, load
 from pointset.datasets.dataset import TargetScale
 from pointset.encoders import layers as parts
 from pointset.encoders import pst
-from pointset.encoders.coordinates import LearnedDeepSet, ReleasedCoordinates
+from pointset.encoders.batch import PointGroup
+from pointset.encoders.coordinates import Coordinates, LearnedDeepSet
 from pointset.encoders.layers import PointState, VectorNorm
+from pointset.encoders.products import weighted_sums
 from pointset.encoders.pst import PST
 
 WIDTH = 32
@@ -111,8 +113,17 @@ def _no_scalar_norm(model: pointset.PointModel) -> None:
         layer.norm_s = nn.Identity()
 
 
+class _Neighbours(Coordinates):
+    """v_i = Σ_j e_ij ⊙ U_j ⊙ f(Λ): without the point's own."""
+
+    def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
+        values, vectors = self._eigenpairs(group, generator)
+        v = vectors.unsqueeze(0) * self._by_channel(values, group)
+        return v if self.pairs is None else weighted_sums(self.pairs(group), v)
+
+
 def _edges_replace(model: pointset.PointModel) -> None:
-    model.coordinates.__class__ = ReleasedCoordinates
+    model.coordinates.__class__ = _Neighbours
 
 
 def _no_residual(model: pointset.PointModel) -> None:
@@ -165,7 +176,7 @@ CHOICES = {
     "sums not scaled with n": Choice(exponent=0.0),
     "sums scaled by n^-0.5": Choice(exponent=0.5),
     "no residuals (equation (4) to the letter)": Choice(_no_residual),
-    "edges replace the eigenvectors (released)": Choice(_edges_replace),
+    "edges replace the eigenvectors": Choice(_edges_replace),
     "PyTorch's first weights": Choice(_usual_weights),
     "f a DeepSet from the first step": Choice(_learned_at_once),
     "pst-released": Choice(preset="pst-released"),

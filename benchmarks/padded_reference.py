@@ -25,7 +25,8 @@ from torch.nn.functional import normalize
 
 from pointset import Categories, PointModel
 from pointset.encoders.coordinates import LearnedFromRoot
-from pointset.encoders.pst import PSTLayer, ReleasedPSTLayer
+from pointset.encoders.pst import PSTLayer
+from pointset.encoders.released import ReleasedPSTLayer
 from pointset.points.graphs import Graph
 
 ZERO_BELOW = 1e-4  # eigenvalues of smaller magnitude are masked

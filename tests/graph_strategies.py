@@ -15,8 +15,10 @@ from networkx.generators.atlas import graph_atlas_g
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from pointset import Reals
 from pointset.paper import families
 from pointset.paper.theorems import small_graphs
+from pointset.registry import PRESETS, preset_names
 
 MATRIX_NAMES = ("laplacian", "adjacency", "normalized_adjacency", "augmented")
 ATLAS_UP_TO_6: list[nx.Graph[int]] = [graph for graph in graph_atlas_g() if len(graph) <= 6]
@@ -87,6 +89,12 @@ def asymmetric_graphs() -> tuple[nx.Graph[int], ...]:
 
 NODE_CATEGORIES = (5, 3)
 EDGE_CATEGORIES = (4,)
+RELEASED = [name for name in preset_names("paper") if PRESETS[name].pairs == PRESETS["pst-released"].pairs]
+
+
+def edge_spec(preset: str) -> Any:
+    """Categories; of the released model they leave nothing (``TestReleasedEdges``), so there they are a number."""
+    return Reals(1) if preset in RELEASED else EDGE_CATEGORIES
 
 
 def with_features(graph: nx.Graph[Any], seed: int) -> Data:

@@ -325,26 +325,32 @@ class ReleasedWeights:
     value_s: Function
     gate_v: Function | None = None
     w: Array | None = None
+    normalised: Function = unit_vectors
+    exponent: float = 0.925
+
+
+def projected(weight: Array, point: Array) -> Array:
+    """W v_i with channels as columns: (r, d) → (r, d)."""
+    return np.array([times(weight, row) for row in point]).reshape(point.shape)
+
+
+def inner(left: Array, right: Array) -> Array:
+    """⟨left, right⟩ over the rank axis, for each channel: (r, d) twice → (d,)."""
+    rank, channels = left.shape
+    return np.array([sum(left[k, c] * right[k, c] for k in range(rank)) for c in range(channels)])
 
 
 def released_layer(
     s: Points, v: Points, before: list[Points] | None, w: ReleasedWeights
 ) -> tuple[Points, Points, list[Points]]:
     """As described: pair terms ⟨W_q v̂_i, W_k v̂_j⟩ → MLP · n^-0.925, accumulated; products with residuals as mixer."""
-    nodes, channels, rank = len(s), len(s[0]), v[0].shape[0]
-    s_hat, v_hat = [layer_norm(x) for x in s], [unit_vectors(x) for x in v]
-
-    def projected(weight: Array, point: Array) -> Array:
-        return np.array([times(weight, point[k]) for k in range(rank)]).reshape(rank, channels)
-
-    def inner(left: Array, right: Array) -> Array:
-        return np.array([sum(left[k, c] * right[k, c] for k in range(rank)) for c in range(channels)])
-
+    nodes, scale = len(s), math.pow(len(s), -w.exponent)
+    s_hat, v_hat = [layer_norm(x) for x in s], [w.normalised(x) for x in v]
     now: list[Points] = []
     for i in range(nodes):
         row = []
         for j in range(nodes):
-            term = w.pair(inner(projected(w.wq, v_hat[i]), projected(w.wk, v_hat[j]))) * size_scale(nodes)
+            term = w.pair(inner(projected(w.wq, v_hat[i]), projected(w.wk, v_hat[j]))) * scale
             row.append(term if before is None else before[i][j] + term)
         now.append(row)
     new_s = []
@@ -362,4 +368,84 @@ def released_layer(
         for j in range(nodes):
             sum_v = sum_v + now[i][j] * projected(w.w, v_hat[j] + v_hat[j] * w.gate_v(s_hat[j]))
         new_v.append(sum_v)
+    return new_s, new_v, now
+
+
+@dataclass
+class ReleasedDeepSetWeights:
+    """One layer of the released PSDS."""
+
+    left: Array
+    right: Array
+    w1: Array
+    w2: Array
+    w3: Array
+    w5: Array
+    w6: Array
+    w7: Array
+    gate_s: Function
+    gate_v: Function
+    deep_set: Sequence[tuple[Function, Function]]
+    before: Function
+    after: Function
+    of_trace: Function
+    of_s: Function
+    of_v: Function
+    update: Function
+
+
+@dataclass
+class ReleasedSums:
+    """What all points of a graph give: (d,), (r, d) and, for each channel, (r, r)."""
+
+    s: Array
+    v: Array
+    square: Array  # (r, r, d)
+
+
+def released_sums(s: Points, v_hat: Points, w: ReleasedDeepSetWeights) -> ReleasedSums:
+    """The aggregator: a DeepSet of the scalars, their mean between two maps; sums of vectors, and of their squares."""
+    nodes, (rank, channels) = len(s), v_hat[0].shape
+    x = s
+    for pooled_map, own in w.deep_set:
+        mean = sum(pooled_map(point) for point in x) / nodes
+        x = [point + mean * own(point) for point in x]
+    total_s = np.zeros(channels)
+    for point in x:
+        total_s = total_s + w.before(point) / nodes
+    total_v, square = np.zeros((rank, channels)), np.zeros((rank, rank, channels))
+    for i in range(nodes):
+        total_v = total_v + v_hat[i]
+        left, right = projected(w.w6, v_hat[i]), projected(w.w7, v_hat[i])
+        for k in range(rank):
+            for m in range(rank):
+                for c in range(channels):
+                    square[k, m, c] += left[k, c] * right[m, c]
+    return ReleasedSums(w.after(total_s), size_scale(nodes) * projected(w.w5, total_v), size_scale(nodes) * square)
+
+
+def released_psds_layer(
+    s: Points, v: Points, before: ReleasedSums | None, w: ReleasedDeepSetWeights
+) -> tuple[Points, Points, ReleasedSums]:
+    """As described: sums accumulate; a third of three terms is added to v, a map of a product of four to s."""
+    s_hat, v_hat = [layer_norm(x) for x in s], [unit_vectors(x) for x in v]
+    rank, channels = v[0].shape
+    now = released_sums(s, v_hat, w)
+    if before is not None:
+        now = ReleasedSums(before.s + now.s, before.v + now.v, before.square + now.square)
+    trace = np.array([sum(now.square[k, k, c] for k in range(rank)) for c in range(channels)])
+    new_s, new_v = [], []
+    for i in range(len(s)):
+        lengths = inner(projected(w.left, v_hat[i]), projected(w.right, v_hat[i]))
+        mixed_s = s_hat[i] + w.gate_s(s_hat[i]) * lengths
+        mixed_v = v_hat[i] + v_hat[i] * w.gate_v(s_hat[i])
+        turned = np.zeros((rank, channels))
+        for k in range(rank):
+            for m in range(rank):
+                for c in range(channels):
+                    turned[m, c] += mixed_v[k, c] * now.square[k, m, c]
+        terms = projected(w.w1, turned) + projected(w.w2, mixed_s * now.v) + projected(w.w3, now.s * mixed_v)
+        new_v.append(v[i] + terms / 3)
+        seen = w.of_trace(trace) * now.s * w.of_s(mixed_s) * w.of_v(inner(now.v, terms / 3))
+        new_s.append(s[i] + w.update(seen))
     return new_s, new_v, now

@@ -25,7 +25,7 @@ from pointset.encoders.buckets import Padding, Run, planned_buckets
 from pointset.encoders.coordinates import Coordinates
 from pointset.encoders.layers import PointState, Pooling
 from pointset.registry import PRESETS, preset_names
-from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, with_features
+from tests.graph_strategies import EDGE_CATEGORIES, NODE_CATEGORIES, edge_spec, with_features
 from tests.tolerances import near, terms_of_model
 
 PAPER = preset_names("paper")
@@ -68,7 +68,7 @@ def graphs_of_many_sizes(matrix: str = "laplacian") -> PointBatch:
 def model_of(preset: str, dtype: torch.dtype = torch.float64, **options: Any) -> PointModel:
     """Weights that differ from those at the beginning, so that no bias is zero by chance."""
     torch.manual_seed(0)
-    features: dict[str, Any] = {"node": NODE_CATEGORIES, "edge": EDGE_CATEGORIES}
+    features: dict[str, Any] = {"node": NODE_CATEGORIES, "edge": edge_spec(preset)}
     made = PointModel.from_preset(preset, dim=8, layers=3, out=2, **features, **options)
     with torch.no_grad():
         for parameter in made.parameters():

@@ -19,16 +19,19 @@ from pointset import PointModel
 from pointset.encoders.coordinates import LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, SquareRoot
 from pointset.encoders.layers import MLP, AffineChannelNorm, ChannelLinear, PairMLP, PointState, Pooling, pooled
 from pointset.encoders.psds import PSDS, PSDSLayer
-from pointset.encoders.pst import (
-    PST,
+from pointset.encoders.pst import PST, OneLayerPST, PointAttention, PSTLayer, SummingPST, SummingPSTLayer
+from pointset.encoders.released import (
+    FourLayerDeepSet,
+    FreeVectorsLayer,
+    FreeVectorsPST,
     Gate,
-    OneLayerPST,
-    PointAttention,
-    PSTLayer,
+    ReleasedPSDS,
+    ReleasedPSDSLayer,
     ReleasedPST,
     ReleasedPSTLayer,
-    SummingPST,
-    SummingPSTLayer,
+    ShortDeepSet,
+    SteepFreeVectorsLayer,
+    SteepFreeVectorsPST,
 )
 from pointset.registry import preset_names
 from tests import loop_references as loops
@@ -71,11 +74,15 @@ def perceptron(mlp: Any) -> Function:
     if isinstance(mlp, Gate):
         weight, bias = array(mlp.weight), array(mlp.bias)
         return lambda x: loops.silu(loops.times(weight, x) + bias)
+    if isinstance(mlp, ChannelLinear):
+        return step(mlp)
     assert isinstance(mlp, MLP)
     return loops.perceptron([step(module) for module in mlp])
 
 
-def pair_perceptron(mlp: PairMLP) -> Function:
+def pair_perceptron(mlp: Any) -> Function:
+    if not isinstance(mlp, PairMLP):
+        return perceptron(mlp)
     weight1, bias1, weight2, bias2 = (array(p) for p in (mlp.weight1, mlp.bias1, mlp.weight2, mlp.bias2))
     first: Function = lambda x: loops.silu(loops.times(weight1, x) + bias1)
     second: Function = lambda x: loops.times(weight2, x) + bias2
@@ -120,9 +127,33 @@ def released_weights(layer: Any) -> loops.ReleasedWeights:
     wq, wk, w1, w2 = matrices(layer.projections)
     gate, value = perceptron(layer.gate_s), perceptron(layer.value_s)
     needed = loops.ReleasedWeights(wq, wk, w1, w2, pair_perceptron(layer.attention.mlp), gate, value)
+    if isinstance(layer, FreeVectorsLayer):
+        needed.normalised = lambda v: v
+        assert all(isinstance(part, ChannelLinear) for part in (layer.gate_s, layer.value_s))
+        assert [type(part).__name__ for part in layer.attention.mlp.children()] == [
+            "ChannelLinear",
+            "AffineChannelNorm",
+            "SiLU",
+            "ChannelLinear",
+        ]
+    if isinstance(layer, SteepFreeVectorsLayer):
+        needed.exponent = 1.9 / 2
     if layer.value_v is not None:
         needed.gate_v, needed.w = perceptron(layer.gate_v), matrices(layer.value_v)[0]
     return needed
+
+
+def released_psds_weights(layer: Any) -> loops.ReleasedDeepSetWeights:
+    assert isinstance(layer, ReleasedPSDSLayer)
+    sums, of_points = layer.sums, ("gate_s", "gate_v", "of_trace", "of_s", "of_v", "update")
+    deep_set: list[Any] = list(sums.layers)
+    parts: dict[str, Any] = {name: perceptron(getattr(layer, name)) for name in of_points}
+    parts |= {name: perceptron(getattr(sums, name)) for name in ("before", "after")}
+    parts |= {name: matrices(getattr(layer, name))[0] for name in ("w1", "w2", "w3")}
+    parts |= {name: matrices(getattr(sums, name))[0] for name in ("w5", "w6", "w7")}
+    parts |= dict(zip(("left", "right"), matrices(layer.projections), strict=True))
+    parts["deep_set"] = [(perceptron(part.pooled), perceptron(part.own)) for part in deep_set]
+    return loops.ReleasedDeepSetWeights(**parts)
 
 
 # ---- the encoders by loops -------------------------------------------------------------------------------------------
@@ -133,16 +164,19 @@ def encoded_by_loops(encoder: nn.Module, s: Points, v: Points) -> tuple[Points, 
         wq, wk = matrices(encoder.projections_v)
         pair = attention_weights(encoder.projections_s, wq, wk, encoder.attention)
         return loops.one_layer_pst(s, v, pair, [perceptron(values) for values in encoder.values]), v
-    before: list[Points] | None = None
+    before: Any = None
     if isinstance(encoder, SummingPST):
         s = [0.01 * point for point in s]
-    for layer in encoder.layers if isinstance(encoder, (PST, SummingPST, PSDS, ReleasedPST)) else [encoder]:
+    stacks = (PST, SummingPST, PSDS, ReleasedPST, ReleasedPSDS)
+    for layer in encoder.layers if isinstance(encoder, stacks) else [encoder]:
         if isinstance(layer, SummingPSTLayer):
             s, v = loops.pst_layer(s, v, *pst_weights(layer), scale=1 / 16)
         elif isinstance(layer, PSTLayer):
             s, v = loops.pst_layer(s, v, *pst_weights(layer))
         elif isinstance(layer, PSDSLayer):
             s, v = loops.psds_layer(s, v, *psds_weights(layer))
+        elif isinstance(layer, ReleasedPSDSLayer):
+            s, v, before = loops.released_psds_layer(s, v, before, released_psds_weights(layer))
         else:
             s, v, before = loops.released_layer(s, v, before, released_weights(layer))
     return s, v
@@ -166,7 +200,7 @@ def assert_near(got: Tensor | Array, expected: Array) -> None:
 def assert_encodes_as_loops(encoder: nn.Module, before: PointState) -> None:
     encoder.double()
     after = encoder(before)
-    after = PointState(*(after[0] if isinstance(encoder, ReleasedPSTLayer) else after))
+    after = PointState(*(after[0] if isinstance(encoder, (ReleasedPSTLayer, ReleasedPSDSLayer)) else after))
     for graph in range(before.s.shape[1]):
         expected = encoded_by_loops(encoder, *points_of(before, graph))
         for got_points, expected_points in zip(points_of(after, graph), expected, strict=True):
@@ -179,6 +213,8 @@ ONE_LAYER: dict[str, Callable[[bool], nn.Module]] = {
     "SummingPST": lambda last: SummingPSTLayer(CHANNELS, last=last),
     "PSDS": lambda last: PSDSLayer(CHANNELS, last=last),
     "ReleasedPST": lambda last: ReleasedPSTLayer(CHANNELS, last=last),
+    "FreeVectorsPST": lambda last: FreeVectorsLayer(CHANNELS, last=last),
+    "ReleasedPSDS": lambda last: ReleasedPSDSLayer(CHANNELS, last=last),
 }
 
 
@@ -190,7 +226,10 @@ def test_one_layer(name: str, last: bool) -> None:
 
 
 @pytest.mark.parametrize("layers", [1, LAYERS])
-@pytest.mark.parametrize("encoder", [PST, SummingPST, PSDS, OneLayerPST, ReleasedPST])
+@pytest.mark.parametrize(
+    "encoder",
+    [PST, SummingPST, PSDS, OneLayerPST, ReleasedPST, FreeVectorsPST, SteepFreeVectorsPST, ReleasedPSDS],
+)
 class TestWholeEncoder:
     def test_as_loops(self, encoder: type[nn.Module], layers: int) -> None:
         torch.manual_seed(1)
@@ -237,7 +276,10 @@ def values_by_loops(function: Any, eigenvalues: Tensor) -> Array:
 
 
 @pytest.mark.parametrize("matrix", ["laplacian", "adjacency"])
-@pytest.mark.parametrize("function", [SquareRoot, LearnedDeepSet, LearnedFromRoot, RootAndPolynomials])
+@pytest.mark.parametrize(
+    "function",
+    [SquareRoot, LearnedDeepSet, LearnedFromRoot, RootAndPolynomials, ShortDeepSet, FourLayerDeepSet],
+)
 def test_eigenvalue_functions(function: type[nn.Module], matrix: str) -> None:
     torch.manual_seed(0)
     f = function(5).double()
@@ -314,9 +356,10 @@ def distance_weight(module: Any, distance: float) -> Array:
 
 
 def pair_weights_by_loops(pairs: Any, data: Data, nodes: int, released: bool) -> Array:
-    """e_ij (n, n, d). Released: a non-edge has zero features, so the bias of a linear map remains; times distances.
+    """e_ij (n, n, d). Ours: zero without an edge; with distances w_ij ⊙ (1 + e_ij).
 
-    Ours: zero without an edge; with distances w_ij ⊙ (1 + e_ij).
+    Released: a non-edge has zero features, so the bias of a linear map remains; categories go through LayerNorm; times
+    distances; and every channel is the sum of all.
     """
     result = np.zeros((nodes, nodes, CHANNELS))
     if pairs.spec is not None:
@@ -325,15 +368,18 @@ def pair_weights_by_loops(pairs: Any, data: Data, nodes: int, released: bool) ->
         for column in range(data.edge_index.shape[1]):
             i, j = data.edge_index[:, column].tolist()
             result[i, j] = features_by_loops(pairs.tables, pairs.linear, data.edge_attr[column])
-    if pairs.distances is None:
-        return result
+            if released and pairs.tables is not None:
+                result[i, j] = loops.layer_norm(result[i, j])
     for i, j in itertools.product(range(nodes), repeat=2):
-        distance = math.sqrt(sum(float(data.pos[i, k] - data.pos[j, k]) ** 2 for k in range(3)))
-        near = distance_weight(pairs.distances, distance)
-        if pairs.spec is None:
-            result[i, j] = near
-        else:
-            result[i, j] = near * result[i, j] if released else near * (1 + result[i, j])
+        if pairs.distances is not None:
+            distance = math.sqrt(sum(float(data.pos[i, k] - data.pos[j, k]) ** 2 for k in range(3)))
+            near = distance_weight(pairs.distances, distance)
+            if pairs.spec is None:
+                result[i, j] = near
+            else:
+                result[i, j] = near * result[i, j] if released else near * (1 + result[i, j])
+        if released:
+            result[i, j] = np.full(CHANNELS, sum(result[i, j]))
     return result
 
 

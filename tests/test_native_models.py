@@ -25,7 +25,7 @@ from pointset.registry import preset_names
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no native kernels here: no C++ compiler")
 
-PRESETS = preset_names("paper")
+PRESETS = [name for name in preset_names("paper") if name != "psds-released"]  # see TestTorchPath
 EDGES = {"categories": pointset.Categories(3), "reals": pointset.Reals(2), "none": None}
 SIZES = (1, 2, 5, 9, 9, 13, 20)
 
@@ -81,9 +81,13 @@ def test_native_equals_torch_in_float64(preset: str, edge: str, level: Any) -> N
         exact, exact_gradients = value_and_gradients(copy.deepcopy(model).double(), batch)
     assert float((output - rough).abs().max()) <= 1e-5 * float(exact.abs().max())
     largest = max(float(gradient.abs().max()) for gradient in exact_gradients)
+    # Where all pairs of the released model weigh something, Σ_j e_ij U_j nearly cancels, as Σ_j U_j = 0; the kernels
+    # multiply by f(Λ) before that sum and torch after it, so torch's rounding says little of theirs.
+    cancelled = "released" in preset and ("star" in preset or edge == "reals")
+    least = (5e-5 if cancelled else 1e-7) * largest
     for native, torch_own, wanted in zip(gradients, rough_gradients, exact_gradients, strict=True):
         off = float((torch_own - wanted).abs().max())  # rounding that torch's own gradient in float32 suffers
-        assert float((native - wanted).abs().max()) <= 10 * off + 1e-5 * float(wanted.abs().max()) + 1e-7 * largest
+        assert float((native - wanted).abs().max()) <= 10 * off + 1e-5 * float(wanted.abs().max()) + least
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -184,6 +188,11 @@ class TestTorchPath:
 
     def test_a_baseline(self) -> None:
         assert path_of(model_of("gin")).startswith("torch (a baseline")
+
+    def test_squares_of_each_channel(self) -> None:
+        model = model_of("psds-released")
+        assert not runs_native(model, batch_of(model))
+        assert path_of(model).endswith("a square of the vectors for each channel)")
 
     def test_a_hook_sees_every_part(self) -> None:
         model, seen = model_of("pst"), []

@@ -78,6 +78,27 @@ def _fast(
     )
 
 
+def _released(
+    summary: str,
+    title: str = "",
+    *,
+    encoder: str = "ReleasedPST",
+    function: str = "",
+    distances: str | None = None,
+) -> Preset:
+    """``pst-released``, or it with some parts changed."""
+    here = "pointset.encoders.released"
+    return Preset(
+        summary,
+        title,
+        encoder=f"{here}.{encoder}",
+        coordinates=f"{here}.ReleasedCoordinates",
+        function=f"{here}.{function}" if function else "pointset.encoders.coordinates.LearnedDeepSet",
+        pairs=f"{here}.ReleasedPairWeights",
+        distances=None if distances is None else f"{here}.{distances}",
+    )
+
+
 PRESETS: dict[str, Preset] = {
     "pst": Preset("Point Set Transformer, equations (1) to (5)", "the Point Set Transformer (PST)"),
     "pst-fast": _fast(
@@ -103,13 +124,19 @@ PRESETS: dict[str, Preset] = {
     "pst-fast-laplacian": _fast(
         "pst-fast on the Laplacian: √Λ and polynomials", function="RootAndPolynomials", matrix="laplacian"
     ),
-    "pst-released": Preset(
-        "the model that the authors released",
-        "the Point Set Transformer (PST) as its authors released it",
-        encoder="pointset.encoders.pst.ReleasedPST",
-        coordinates="pointset.encoders.coordinates.ReleasedCoordinates",
-        function="pointset.encoders.coordinates.LearnedDeepSet",
-        pairs="pointset.encoders.coordinates.ReleasedPairWeights",
+    "pst-released": _released(
+        "the model that the authors released", "the Point Set Transformer (PST) as its authors released it"
+    ),
+    "pst-released-zinc": _released(
+        "pst-released with their options for ZINC: eigenvalues embedded by one layer", function="ShortDeepSet"
+    ),
+    "pst-released-peptides": _released(
+        "pst-released with their options for Peptides-func: vectors not normalised", encoder="FreeVectorsPST"
+    ),
+    "pst-released-struct": _released(
+        "pst-released with their options for Peptides-struct: the same, n^-0.95, four layers in f",
+        encoder="SteepFreeVectorsPST",
+        function="FourLayerDeepSet",
     ),
     "pst-gc": Preset(
         "SRD coordinates: f is the square root, not learned", function="pointset.encoders.coordinates.SquareRoot"
@@ -137,17 +164,18 @@ PRESETS: dict[str, Preset] = {
         "the Point Set Transformer with distances in space (PST*)",
         distances="pointset.encoders.coordinates.RadialDistances",
     ),
-    "pst-released-star": Preset(
+    "pst-released-star": _released(
         "the released model with distances in space",
         "the Point Set Transformer with distances in space (PST*) as its authors released it",
-        encoder="pointset.encoders.pst.ReleasedPST",
-        coordinates="pointset.encoders.coordinates.ReleasedCoordinates",
-        function="pointset.encoders.coordinates.LearnedDeepSet",
-        pairs="pointset.encoders.coordinates.ReleasedPairWeights",
-        distances="pointset.encoders.coordinates.PlainDistances",
+        distances="PlainDistances",
     ),
     "psds": Preset(
         "Point Set DeepSet, Appendix K", "the Point Set DeepSet (PSDS)", encoder="pointset.encoders.psds.PSDS"
+    ),
+    "psds-released": _released(
+        "the Point Set DeepSet that the authors released",
+        "the Point Set DeepSet (PSDS) as its authors released it",
+        encoder="ReleasedPSDS",
     ),
     "gin": _baseline(
         "GIN, with edge features GINE: message passing",

@@ -27,13 +27,12 @@ from pointset.encoders.pst import (
     OneLayerPST,
     PointAttention,
     PSTLayer,
-    ReleasedPST,
-    ReleasedPSTLayer,
     ScalarMixer,
     SummingPST,
     SummingPSTLayer,
     VectorMixer,
 )
+from pointset.encoders.released import ReleasedPSDS, ReleasedPSDSLayer, ReleasedPST, ReleasedPSTLayer
 
 __all__ = [
     "MLP",
@@ -60,6 +59,8 @@ __all__ = [
     "PointState",
     "RadialDistances",
     "Readout",
+    "ReleasedPSDS",
+    "ReleasedPSDSLayer",
     "ReleasedPST",
     "ReleasedPSTLayer",
     "RootAndPolynomials",

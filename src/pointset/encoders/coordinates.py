@@ -218,11 +218,12 @@ class LearnedDeepSet(nn.Module):
     """
 
     takes_padding = True
+    LAYERS = 3
 
-    def __init__(self, channels: int, layers: int = 3):
+    def __init__(self, channels: int):
         super().__init__()
         self.embedding = MLP([1, 2 * channels, channels], norm="layer", tail=True)
-        self.layers = nn.Sequential(*(DeepSetLayer(channels) for _ in range(layers)))
+        self.layers = nn.Sequential(*(DeepSetLayer(channels) for _ in range(self.LAYERS)))
 
     def forward(self, eigenvalues: Tensor, padding: Padding | None = None) -> Tensor:
         """(B, r) → (d, B, r)."""
@@ -368,52 +369,25 @@ class EdgeWeights(PairWeights):
         """base_i + Σ_j e_ij ⊙ v_j for the native kernels; without distances over the edges alone."""
         if self.distances is None:
             return program.record(Code.EDGE_SUMS, [self.record_edges(program), v, base], v.space, v.width)
-        weights = _record(self.distances, program)
+        weights = record_distances(self.distances, program)
         if self.spec is not None:
-            edges = program.record(Code.EDGE_PAIRS, [self.record_edges(program), None], Space.PAIRS, self.channels, 1.0)
+            edges = record_pairs(program, self.record_edges(program), None)
             weights = program.record(Code.MULTIPLY, [weights, edges], Space.PAIRS, self.channels, 1.0)
-        return _plain_sums(weights, v, base)
+        return plain_sums(weights, v, base)
 
 
-class ReleasedPairWeights(PairWeights):
-    """As the released model: with real features the linear map's bias stands at every pair; PST*: times distances."""
-
-    takes_padding = True
-
-    def forward(self, group: PointGroup) -> Tensor:
-        """Group → (d, B, n, n)."""
-        if self.spec is None and self.distances is not None:
-            near: Tensor = self.distances(group)
-            return near
-        weights = self.of_edges(group, None if self.linear is None else self.linear.bias)
-        return weights if self.distances is None else weights * self.distances(group)
-
-    def record_sums(self, program: Program, v: Symbol, base: Symbol | None) -> Symbol:
-        """base_i + Σ_j e_ij ⊙ v_j for the native kernels; over the edges alone where other pairs weigh nothing."""
-        if self.spec is None and self.distances is not None:
-            return _plain_sums(_record(self.distances, program), v, base)
-        edges = self.record_edges(program)
-        if self.linear is None and self.distances is None:
-            return program.record(Code.EDGE_SUMS, [edges, v, base], v.space, v.width)
-        elsewhere = None
-        if self.linear is not None:
-            elsewhere = program.linear(program.ones(), self._bias_column, outputs=self.channels)
-        weights = program.record(Code.EDGE_PAIRS, [edges, elsewhere], Space.PAIRS, self.channels, 1.0)
-        return _plain_sums(weights if self.distances is None else weights * _record(self.distances, program), v, base)
-
-    def _bias_column(self) -> Tensor:
-        """(d, 1)."""
-        if self.linear is None or self.linear.bias is None:
-            raise SpecError("only real features have a linear map with a bias")
-        return self.linear.bias.unsqueeze(1)
+def record_pairs(program: Program, edges: Symbol, elsewhere: Symbol | None) -> Symbol:
+    """For every pair what stands at its edge, or else ``elsewhere``."""
+    return program.record(Code.EDGE_PAIRS, [edges, elsewhere], Space.PAIRS, edges.width, 1.0)
 
 
-def _record(distances: nn.Module, program: Program) -> Symbol:
+def record_distances(distances: nn.Module, program: Program) -> Symbol:
+    """Weights of all pairs by their distance."""
     recorded: Symbol = distances.record(program)  # type: ignore[operator]
     return recorded
 
 
-def _plain_sums(weights: Symbol, v: Symbol, base: Symbol | None) -> Symbol:
+def plain_sums(weights: Symbol, v: Symbol, base: Symbol | None) -> Symbol:
     """base_i + Σ_j weights_ij ⊙ v_j."""
     return v.program.record(Code.SUMS, [weights, v, base], v.space, v.width, 1.0, 1)
 
@@ -447,29 +421,6 @@ class RadialDistances(nn.Module):
             return by_row(self._functions(distances_of_pairs(flat)))
 
         x: Any = program.input(Space.PAIRS, len(self.centres), functions, differentiable=True)
-        recorded: Symbol = self.mlp(x)
-        return recorded
-
-
-class PlainDistances(nn.Module):
-    """As the released PST*: |p_i − p_j| → MLP(1 → 2d → d with LayerNorm) → (d, B, n, n)."""
-
-    takes_padding = True
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.mlp = MLP([1, 2 * channels, channels], norm="layer", tail=True)
-
-    def forward(self, group: PointGroup) -> Tensor:
-        """Group → (d, B, n, n)."""
-        weights: Tensor = self.mlp(distances(group).unsqueeze(0).to(next(self.parameters()).dtype))
-        return weights
-
-    def record(self, program: Program) -> Symbol:
-        """The same for the native kernels."""
-        x: Any = program.input(
-            Space.PAIRS, 1, lambda flat: distances_of_pairs(flat).float().unsqueeze(1), differentiable=True
-        )
         recorded: Symbol = self.mlp(x)
         return recorded
 
@@ -569,25 +520,3 @@ class Coordinates(nn.Module):
     def extra_repr(self) -> str:
         """Shown by print(model)."""
         return f"noise={self.noise}"
-
-
-class ReleasedCoordinates(Coordinates):
-    """As the released model: weighted sums of eigenvectors replace them, v_i = (Σ_j e_ij U_j) ⊙ f(Λ)."""
-
-    takes_padding = True
-
-    def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
-        """Group → (d, B, n, r)."""
-        values, vectors = self._eigenpairs(group, generator)
-        by_channel = self._by_channel(values, group)
-        if self.pairs is None:
-            return vectors.unsqueeze(0) * by_channel
-        if group.padding is not None:
-            by_channel = by_channel * group.padding.rows.unsqueeze(-1)  # (d, B, n, r)
-        weights = self.pairs(group)
-        return weighted_sums(weights, vectors.expand(weights.shape[0], *vectors.shape)) * by_channel
-
-    def record(self, program: Program) -> Symbol:
-        """The same for the native kernels: f(Λ) may as well be multiplied before the sums."""
-        v = self._record_points(program)
-        return v if self.pairs is None else self.pairs.record_sums(program, v, None)

@@ -40,14 +40,14 @@ class PointState(NamedTuple):
 
 
 @overload
-def size_scale(nodes: int) -> float: ...
+def size_scale(nodes: int, exponent: float = ...) -> float: ...
 @overload
-def size_scale(nodes: Tensor) -> Tensor: ...
-def size_scale(nodes: int | Tensor) -> float | Tensor:
+def size_scale(nodes: Tensor, exponent: float = ...) -> Tensor: ...
+def size_scale(nodes: int | Tensor, exponent: float = SIZE_EXPONENT) -> float | Tensor:
     """n^-0.925: keeps sums over points of similar size in small and large graphs."""
     if isinstance(nodes, Tensor):
-        return nodes.clamp(min=1) ** -SIZE_EXPONENT
-    return float(max(nodes, 1) ** -SIZE_EXPONENT)
+        return nodes.clamp(min=1) ** -exponent
+    return float(max(nodes, 1) ** -exponent)
 
 
 SizeFactor = Callable[[Any], float | Tensor]  # n (a number, or (B, 1)) → what sums over n points are multiplied by

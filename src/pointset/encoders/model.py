@@ -28,7 +28,6 @@ from pointset.encoders.layers import (
     size_scale,
 )
 from pointset.encoders.native import native_rows, path_of, torch_path
-from pointset.encoders.pst import PSTLayer
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
@@ -449,7 +448,7 @@ def inspect(model: PointModel, points: PointBatch) -> Inspection:
     finally:
         for hook in hooks:
             hook.remove()
-    factor = next((part.sum_factor for part in model.modules() if isinstance(part, PSTLayer)), size_scale)
+    factor: Any = next((part.sum_factor for part in model.modules() if hasattr(part, "sum_factor")), size_scale)
     scale = factor(seen["coordinates"][0].shape[1])
     return Inspection(
         output=output,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import silu
 
 from pointset.encoders.layers import (
     MLP,
@@ -26,13 +25,11 @@ from pointset.encoders.layers import (
     PointState,
     ScalarBound,
     VectorBound,
-    VectorNorm,
     attended_state,
     enlarge_first_weights,
     size_scale,
 )
 from pointset.encoders.products import gated, pair_products, projected_products
-from pointset.native.program import Code, Symbol
 
 
 class ScalarMixer(nn.Module):
@@ -188,84 +185,4 @@ class OneLayerPST(nn.Module):
         attention: Tensor = self.attention(pair_products(self.projections_v(self.bound_v(state.v)), query_s, key_s))
         for values in self.values:
             state = attended_state(state, attention, values(self.norm_s(state.s)), None, size_scale)
-        return state
-
-
-class Gate(nn.Module):
-    """silu(W s + b), (d, B, n) → (d, B, n): the MLP of one layer with its activation at the end."""
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.weight, self.bias = ChannelLinear(channels, channels).parameters()
-
-    def forward(self, s: Tensor) -> Tensor:
-        """(d, B, n) → (d, B, n)."""
-        if isinstance(s, Symbol):
-            return s.linear(self.weight, self.bias).unary(Code.SILU)
-        flat = s.reshape(s.shape[0], s.shape[1] * s.shape[2])
-        return silu(torch.addmm(self.bias.unsqueeze(-1), self.weight, flat)).view_as(s)
-
-
-class ReleasedAttention(AttentionMap):
-    """a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + MLP(x), (d, B, n, n); the factor n^-0.925 is applied where it is used."""
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.mlp = PairMLP(channels, channels, tail=True)
-
-    def forward(self, products: Tensor, previous: Tensor | None) -> Tensor:
-        """(d, B, n, n) twice → (d, B, n, n)."""
-        term: Tensor = self.mlp(products)
-        return term if previous is None else previous + term
-
-
-class ReleasedPSTLayer(nn.Module):
-    """A layer of the model that the authors released, which is not quite what the paper prints.
-
-    With ŝ and v̂ normalised:
-
-    * pair term g_ij = MLP(⟨W_q v̂_i, W_k v̂_j⟩ per channel)·n^-0.925; attention a⁽ℓ⁾ = a⁽ℓ⁻¹⁾ + g accumulates over the
-      layers; scalars do not enter it;
-    * mixer s' = ŝ + MLP(ŝ) ⊙ ⟨W₁v̂_i, W₂v̂_i⟩, v' = v̂ + v̂ ⊙ MLP(ŝ): products with residuals, no concatenation;
-    * update s ← s + Σ_j a_ij ⊙ MLP(s'_j), v ← v + Σ_j a_ij ⊙ (W v'_j).
-
-    ``last``: only the scalars are computed, as nothing reads the vectors of the last layer.
-    """
-
-    takes_padding = True
-
-    def __init__(self, channels: int, *, last: bool = False):
-        super().__init__()
-        self.norm_s, self.norm_v = ChannelNorm(), VectorNorm()
-        self.projections = ChannelLinear(channels, 4 * channels, bias=False)  # W_q, W_k, W₁, W₂ in one product
-        self.attention = ReleasedAttention(channels)
-        self.gate_s, self.value_s = Gate(channels), Gate(channels)
-        self.gate_v = None if last else Gate(channels)
-        self.value_v = None if last else ChannelLinear(channels, channels, bias=False)
-
-    def forward(self, state: PointState, previous: Tensor | None = None) -> tuple[PointState, Tensor]:
-        """State and attention of the layer before → state and attention of this one."""
-        s, v = self.norm_s(state.s), self.norm_v(state.v)
-        products, lengths = projected_products(self.projections(v))  # (d, B, n, n), (d, B, n)
-        attention: Tensor = self.attention(products, previous)
-        values_s = self.value_s(s + self.gate_s(s) * lengths)
-        values_v = None
-        if self.value_v is not None and self.gate_v is not None:
-            values_v = self.value_v(gated(v, self.gate_v(s), 1.0))
-        return attended_state(state, attention, values_s, values_v, size_scale), attention
-
-
-class ReleasedPST(LayerStack):
-    """The authors' released model: layers that share one growing attention."""
-
-    takes_padding = True
-
-    def __init__(self, channels: int, layers: int):
-        super().__init__(ReleasedPSTLayer, channels, layers)
-
-    def forward(self, state: PointState) -> PointState:
-        """State → state; the vectors are those after the last layer but one, as nothing reads later ones."""
-        attention: Tensor | None = None
-        for layer in self.layers:
-            state, attention = layer(state, attention)
         return state
