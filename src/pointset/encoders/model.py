@@ -6,9 +6,10 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from numbers import Real
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,7 @@ from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
 from pointset.points.solve import check_rank
+from pointset.points.stale import check_points_are_current
 from pointset.registry import load_part, preset_named
 from pointset.specs import Categories, Spec, check_whole_numbers, read_spec
 
@@ -324,7 +326,10 @@ def _as_points(batch: Any, matrix: str, rank: int | None) -> PointBatch:
         return collate([batch])
     if hasattr(batch, "to_data_list"):  # a PyG Batch; with the transform ToPoints it carries its points
         points = getattr(batch, "points", None)
-        return _as_points(points if isinstance(points, list) else batch.to_data_list(), matrix, rank)
+        if isinstance(points, list) and all(isinstance(item, PointSet) for item in points):
+            check_points_are_current(batch, points)
+            return _with_leaves(collate(points), batch)
+        return _as_points(batch.to_data_list(), matrix, rank)
     if isinstance(batch, Sequence) and batch and all(isinstance(item, PointSet) for item in batch):
         return collate(batch)
     if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
@@ -333,6 +338,20 @@ def _as_points(batch: Any, matrix: str, rank: int | None) -> PointBatch:
         f"got a {type(batch).__name__}; expected a PointBatch (pointset.collate), a PyG Batch, or a list of graphs or "
         "point sets"
     )
+
+
+def _with_leaves(points: PointBatch, batch: Any) -> PointBatch:
+    """With the positions and real features of the PyG batch itself where they require gradients, such as forces."""
+    back = points.node_order.argsort()
+
+    def leaf(name: Literal["x", "pos"]) -> Tensor | None:
+        feature = getattr(batch, name)
+        if not (isinstance(feature, Tensor) and feature.requires_grad):
+            known: Tensor | None = getattr(points, name)
+            return known
+        return (feature.unsqueeze(-1) if feature.dim() == 1 else feature)[back.to(feature.device)]
+
+    return replace(points, x=leaf("x"), pos=leaf("pos"))
 
 
 def _check(settings: Settings) -> None:

@@ -174,6 +174,7 @@ class PointsInFile(LazySequence[PointSet]):
             edge_index=None if edge_index is None else edge_index.mT.contiguous(),
             y=y[0] if y is not None and count["y_rows"] == SCALAR_Y else y,
             truncation=None if np.isnan(left_out[0]) else Truncation(*left_out),
+            edges_digest=None,
             **value,
         )
 

@@ -69,6 +69,7 @@ class PointSet:
     fingerprint: Tensor | None = None  # (1, bits / 8) uint8: a molecule's fingerprint, packed
     degrees: Tensor | None = None  # (n,) only where Z does not determine them: normalised, weighted
     truncation: Truncation | None = None  # None: every non-zero eigenvalue is here
+    edges_digest: int | None = None  # of the PyG graph that carries them: whether it has been changed since
 
     @property
     def rank(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from typing import Any, Literal
 
@@ -16,10 +17,14 @@ from pointset.points.encodings import ENCODINGS
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
 from pointset.points.point_set import check_floating_point
 from pointset.points.solve import check_rank
+from pointset.points.stale import edges_digest
 
 
 class ToPoints(BaseTransform):
     """Add ``data.points``, the :class:`~pointset.PointSet` of the graph; a PyG batch collects them in a list.
+
+    It comes last: a model refuses a batch whose graphs have been changed since (edges, weights, features, positions; or
+    a subgraph was taken), as their points would still be those of the old graphs.
 
     >>> dataset = TUDataset(root, "MUTAG", transform=pointset.ToPoints())  # doctest: +SKIP
     """
@@ -35,7 +40,8 @@ class ToPoints(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """PyG has made a shallow copy already, so the user's object stays as it is."""
-        data.points = to_points(data, matrix=self.matrix, rank=self.rank, dtype=self.dtype)
+        points = to_points(data, matrix=self.matrix, rank=self.rank, dtype=self.dtype)
+        data.points = dataclasses.replace(points, edges_digest=edges_digest(data))
         return data
 
     def __repr__(self) -> str:
