@@ -111,7 +111,7 @@ def assert_holds(group: PointGroup, row: int, points: pointset.PointSet) -> None
 @given(points_with_features())
 def test_every_graph_is_in_its_group_with_all_that_belongs_to_it(points: pointset.PointSets) -> None:
     batch = pointset.collate(points)
-    sizes = [group.size[1:] for group in batch.groups]
+    sizes = [group.shape[1:] for group in batch.groups]
     assert sizes == sorted(set(sizes))
     assert batch.num_nodes.tolist() == points.num_nodes.tolist() and batch.matrix == points.matrix
     seen = []
@@ -128,7 +128,10 @@ def test_the_way_back_to_the_order_of_the_input(points: pointset.PointSets) -> N
     batch = pointset.collate(points)
     nodes = [(position, node) for position in range(len(points)) for node in range(int(points.num_nodes[position]))]
     listed = [
-        (position, node) for group in batch.groups for position in group.index.tolist() for node in range(group.size[1])
+        (position, node)
+        for group in batch.groups
+        for position in group.index.tolist()
+        for node in range(group.shape[1])
     ]
     assert [listed[row] for row in batch.node_order.tolist()] == nodes
 
@@ -200,9 +203,9 @@ def test_a_graph_without_edges_or_nodes_needs_no_features_of_them() -> None:
     lonely = dataclasses.replace(pointset.to_points((1, [])), x=torch.ones(1, 2))
     odd = dataclasses.replace(lonely, edge_attr=torch.zeros(0), edge_index=torch.zeros(2, 0, dtype=INT))
     batch = pointset.collate([wide, lonely, odd, pointset.to_points((0, []))])
-    assert [group.size[1] for group in batch.groups] == [0, 1, 3]
+    assert [group.shape[1] for group in batch.groups] == [0, 1, 3]
     for group, rows in zip(batch.groups, (0, 0, 4), strict=True):
-        assert group.x is not None and group.x.shape == (*group.size[:2], 2)
+        assert group.x is not None and group.x.shape == (*group.shape[:2], 2)
         assert group.edge_attr is not None and group.edge_attr.shape == (rows, 4) and group.edge_attr.dtype == INT
         assert group.edges is not None and group.edges.shape == (3, rows)
 

@@ -160,10 +160,10 @@ def test_what_a_bucket_holds() -> None:
     with planned(in_one_bucket):
         (bucket,) = batch.buckets(8)
     padding = bucket.padding
-    assert isinstance(padding, Padding) and bucket.size == (8, 12, 11)
+    assert isinstance(padding, Padding) and bucket.shape == (8, 12, 11)
     row = 0
     for group in batch.groups:
-        graphs, n, r = group.size
+        graphs, n, r = group.shape
         rows = slice(row, row + graphs)
         assert torch.equal(bucket.index[rows], group.index)
         assert torch.equal(bucket.eigenvalues[rows, :r], group.eigenvalues)

@@ -160,7 +160,8 @@ def test_a_worker_passes_on_few_tensors() -> None:
 
 def needed(batch: pointset.PointBatch, dim: int = 64, layers: int = 4) -> int:
     return sum(
-        graphs * training_bytes(n, r, dim=dim, layers=layers) for graphs, n, r in (group.size for group in batch.groups)
+        graphs * training_bytes(n, r, dim=dim, layers=layers)
+        for graphs, n, r in (group.shape for group in batch.groups)
     )
 
 

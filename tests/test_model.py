@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
 import pytest
 import torch
+from torch_geometric.data import Batch
+from torch_geometric.nn import summary
+from torch_geometric.utils import from_networkx
 
 import pointset
 from pointset.encoders import PSDS, OneLayerPST, ReleasedPSDS
@@ -71,6 +76,18 @@ def test_summary_lists_parts_and_adds_up(capsys: pytest.CaptureFixture[str]) -> 
     assert text.splitlines()[-1].startswith("computed by: ")
     numbers = [int(line.split()[-1].replace(",", "")) for line in text.splitlines()[2:-3]]
     assert sum(numbers) == total
+
+
+@pytest.mark.parametrize("preset", ["pst", "pst-fast", "psds", "gin", "gps"])
+def test_pygs_summary(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyG lays the table out with tabulate, which need not be installed: here the rows are joined."""
+    rows = SimpleNamespace(tabulate=lambda content, **_: "\n".join(map(" ".join, content)), __spec__=None)
+    monkeypatch.setitem(sys.modules, "tabulate", rows)
+    model = pointset.PointModel.from_preset(preset, dim=8, layers=2, out=3)
+    batch = Batch.from_data_list([from_networkx(graph) for graph in GRAPHS])
+    lines = summary(model, batch).splitlines()
+    assert lines[1].split()[0] == "PointModel" and f"[3, 3] {model.num_parameters:,}" in lines[1]
+    assert any("(encoder)" in line and "[8, " in line for line in lines)  # the hooks saw what went through
 
 
 def test_autocast_is_refused_where_it_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def restored_adjacency(group: PointGroup) -> Tensor:
     Entries that rounding alone could have made are 0: no edge. Weights come back up to rounding. Points of a bounded
     rank have lost something, and give the A of their approximation.
     """
-    graphs, nodes, rank = group.size
+    graphs, nodes, rank = group.shape
     if not rank:
         return group.eigenvectors.new_zeros(graphs, nodes, nodes)
     with torch.autocast(group.eigenvectors.device.type, enabled=False):  # with 8 bits, edges could not be distinguished
@@ -192,7 +192,7 @@ def _identity(adjacency: Tensor) -> Tensor:
 
 def mean_of_incident_edges(pairs: PairWeights, group: PointGroup) -> Tensor:
     """Mean embedding of the edges at each node, 0 at isolated nodes: (d, B, n)."""
-    graphs, nodes, _ = group.size
+    graphs, nodes, _ = group.shape
     by_edge = pairs.by_edge(group)  # (d, M)
     source = group.edge_places // max(nodes, 1)  # (M,)
     total = by_edge.new_zeros(len(by_edge), graphs * nodes).index_add(1, source, by_edge)

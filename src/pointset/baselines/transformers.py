@@ -152,7 +152,7 @@ class LaplacianEncoding(Structure):
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> Tensor:
         """Group → (d, B, n)."""
         values, order = group.eigenvalues.sort(dim=-1, stable=True)  # zeros are not among the points
-        order = order[:, :_EIGENVECTORS].unsqueeze(1).expand(-1, group.size[1], -1)
+        order = order[:, :_EIGENVECTORS].unsqueeze(1).expand(-1, group.shape[1], -1)
         encoding: Tensor = self.function(values[:, :_EIGENVECTORS], group.eigenvectors.gather(2, order))
         return encoding if self.pairs is None else encoding + mean_of_incident_edges(self.pairs, group)
 

@@ -38,7 +38,7 @@ class PointGroup:
     padding: Padding | None = None  # None: all rows and columns are real
 
     @property
-    def size(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, int, int]:
         """(B, n, r)."""
         graphs, nodes, rank = self.eigenvectors.shape
         return graphs, nodes, rank
@@ -49,7 +49,7 @@ class PointGroup:
         if self.edges is None:
             raise SpecError("the model was made for edge features, but the graphs carry none")
         graph, source, target = self.edges
-        nodes = self.size[1]
+        nodes = self.shape[1]
         places: Tensor = (graph * nodes + source) * nodes + target
         return places
 

@@ -98,7 +98,7 @@ class NodeScalars(FeatureEmbedding):
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (d, B, n)."""
         if self.constant is not None:
-            graphs, nodes, _ = group.size
+            graphs, nodes, _ = group.shape
             return self.constant.view(-1, 1, 1).expand(-1, graphs, nodes)
         scalars = self.embedded(group.x, "node features x")
         normed: Tensor = scalars if self.tables is None else self.norm(scalars)
@@ -347,7 +347,7 @@ class PairWeights(FeatureEmbedding, ABC):
     def of_edges(self, group: PointGroup, elsewhere: Tensor | None = None) -> Tensor:
         """(d, B, n, n) with each edge's embedding, and ``elsewhere`` (d,) or 0 at all other pairs."""
         by_edge = self.by_edge(group)
-        graphs, nodes, _ = group.size
+        graphs, nodes, _ = group.shape
         empty = by_edge.new_zeros(self.channels, 1) if elsewhere is None else elsewhere.unsqueeze(-1)
         pairs = empty.expand(self.channels, graphs * nodes * nodes)
         return pairs.index_copy(1, group.edge_places, by_edge).view(self.channels, graphs, nodes, nodes)

@@ -303,7 +303,7 @@ class FirstPairs(nn.Module):
 
     def forward(self, group: PointGroup) -> Tensor:
         """Group → (h, B, n, n)."""
-        graphs, nodes, _ = group.size
+        graphs, nodes, _ = group.shape
         unit = torch.eye(nodes, dtype=self.diagonal.dtype, device=self.diagonal.device).expand(graphs, nodes, nodes)
         p = self.diagonal.view(-1, 1, 1, 1) * unit
         if self.edges is not None:
