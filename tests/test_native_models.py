@@ -150,22 +150,39 @@ def test_a_gradient_taken_twice_is_refused_or_right() -> None:
 
 
 def test_gradients_of_gradients_say_how_to_switch() -> None:
+    """Of a gradient by the weights alone, and of the forces of a frozen model."""
     model = model_of("pst-star", "none")
     data = graph(6, "none", 0)
-    data.pos.requires_grad_()
-    energy = model([data]).sum()
     with pytest.raises(RuntimeError, match="torch_path"):
-        torch.autograd.grad(energy, data.pos, create_graph=True)
+        torch.autograd.grad(model([data]).sum(), list(model.parameters()), create_graph=True, allow_unused=True)
+    model.requires_grad_(False)
+    data.pos.requires_grad_()
+    with pytest.raises(RuntimeError, match="torch_path"):
+        torch.autograd.grad(model([data]).sum(), data.pos, create_graph=True)
     with pointset.torch_path():
         (force,) = torch.autograd.grad(model([data]).sum(), data.pos, create_graph=True)
         force.square().sum().backward()
-    assert any(parameter.grad is not None for parameter in model.parameters())
+    assert bool(data.pos.grad.any())
 
 
-def test_forces_equal_those_of_torch() -> None:
+def test_a_loss_on_forces_needs_no_switch() -> None:
     model = model_of("pst-star", "none")
     data = graph(6, "none", 0)
     data.pos.requires_grad_()
+    assert not runs_native(model, model.read([data]))
+    (force,) = torch.autograd.grad(model([data]).sum(), data.pos, create_graph=True)
+    force.square().sum().backward()
+    assert any(parameter.grad is not None for parameter in model.parameters())
+    with torch.no_grad():
+        assert runs_native(model, model.read([data]))
+
+
+def test_forces_equal_those_of_torch() -> None:
+    """Those of a frozen model, as a trained one is, are native."""
+    model = model_of("pst-star", "none").requires_grad_(False)
+    data = graph(6, "none", 0)
+    data.pos.requires_grad_()
+    assert runs_native(model, model.read([data]))
     (native,) = torch.autograd.grad(model([data]).sum(), data.pos)
     with pointset.torch_path():
         (expected,) = torch.autograd.grad(model([data]).sum(), data.pos)

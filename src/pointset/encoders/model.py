@@ -29,6 +29,7 @@ from pointset.encoders.layers import (
     size_scale,
 )
 from pointset.encoders.native import native_rows, path_of, torch_path
+from pointset.encoders.products import by_autograd
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
@@ -292,6 +293,11 @@ class PointModel(nn.Module):
 
     def read(self, batch: Any) -> PointBatch:
         """Whatever :meth:`forward` takes, as points of the model's matrix, type and device."""
+        if by_autograd() and not isinstance(batch, PointBatch):
+            raise SpecError(
+                f"got a {type(batch).__name__} inside torch.func; expected a PointBatch, as graphs are converted "
+                "outside of it: points = model.read(graphs), and inside dataclasses.replace(points, pos=positions)"
+            )
         points = _as_points(batch, self.matrix, self.rank)
         if points.matrix != self.matrix:
             raise SpecError(

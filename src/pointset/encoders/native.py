@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from pointset.encoders.batch import PointBatch, PointGroup
 from pointset.encoders.coordinates import Coordinates
 from pointset.encoders.layers import POOLED_NODES, BatchEncoder, Level, PointState, Pooling, Readout
+from pointset.encoders.products import by_autograd
 from pointset.native import build
 from pointset.native.execute import Executable, Graphs, run
 from pointset.native.program import Code, NotRecorded, Program, Space, Symbol
@@ -121,8 +122,15 @@ def _outside(model: Any, points: PointBatch) -> str | None:
         return "another device or type"
     if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
         return "autocast or torch.compile"
+    if by_autograd():
+        return "torch.func or torch.export"
     if vectors.requires_grad or points.eigenvalues.requires_grad:
         return "gradients of eigenpairs"
+    features = (points.pos, points.x, points.edge_attr)
+    by_features = torch.is_grad_enabled() and any(feature is not None and feature.requires_grad for feature in features)
+    if by_features and any(parameter.requires_grad for parameter in model.parameters()):
+        # A loss on forces is near, and the kernels have no gradients of gradients. A frozen model's forces are theirs.
+        return "gradients of both features and weights"
     return None
 
 

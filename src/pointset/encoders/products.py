@@ -26,6 +26,8 @@ _silu_backward = torch.ops.aten.silu_backward
 
 def normalised_vectors(v: Tensor, floor: float) -> Tensor:
     """Vectors centred over the channels, then of length 1 over the rank axis: c / max(‖c‖, floor), (d, B, n, r)."""
+    if by_autograd():
+        return _NormalisedVectors.plain(v, floor)
     result: Tensor = _apply(_NormalisedVectors, v, floor)[0]
     return result
 
@@ -43,6 +45,8 @@ def projected_products(
         query, key, left, right = projected.chunk(4)
         points = left.program.record(Code.ROW_PRODUCTS, [left, right], Space.NODES, left.width)
         return _recorded_pairs(query, key, query_s, key_s), points
+    if by_autograd():
+        return _ProjectedProducts.plain(projected, query_s, key_s)
     pairs, points = _apply(_ProjectedProducts, projected, query_s, key_s)
     return pairs, points
 
@@ -85,6 +89,8 @@ def pair_mlp(x: Tensor, weight1: Tensor, bias1: Tensor, weight2: Tensor, bias2: 
     if torch.is_autocast_enabled(x.device.type):
         kind = torch.get_autocast_dtype(x.device.type)
         x, weight1, bias1, weight2, bias2 = (tensor.to(kind) for tensor in (x, weight1, bias1, weight2, bias2))
+    if by_autograd():
+        return _PairMLP.plain(x, weight1, bias1, weight2, bias2, tail)
     result: Tensor = _apply(_PairMLP, x, weight1, bias1, weight2, bias2, tail)
     return result
 
@@ -99,7 +105,11 @@ def attended(
     values_s = values_s.to(attention.dtype)
     if values_v is None:
         return _added(s, weighted_sums(attention, values_s.unsqueeze(-1)).squeeze(-1), scale), v
-    s, v = _apply(_Attended, attention, values_s, values_v.to(attention.dtype), s, v, scale)
+    values_v = values_v.to(attention.dtype)
+    if by_autograd():
+        sums_s, sums_v = _Attended.plain(attention, values_s, values_v)
+        return _added(s, sums_s, scale), _added(v, sums_v, scale)
+    s, v = _apply(_Attended, attention, values_s, values_v, s, v, scale)
     return s, v
 
 
@@ -113,6 +123,11 @@ def _added(x: Tensor, sums: Tensor, scale: float | Tensor) -> Tensor:
     if not isinstance(scale, Tensor):
         return torch.add(x, sums, alpha=scale)
     return torch.addcmul(x, sums.to(x.dtype), scale if x.dim() == 3 else scale.unsqueeze(-1))
+
+
+def by_autograd() -> bool:
+    """Whether the plain expressions are wanted: inside torch.func's transforms and torch.export, which follow them."""
+    return bool(torch._C._are_functorch_transforms_active()) or torch.compiler.is_exporting()
 
 
 def _apply(function: type[Function], *arguments: Any) -> Any:
@@ -155,6 +170,12 @@ def _gradients(ctx: Any, plain: Callable[..., Any], inputs: Sequence[Tensor | No
 
 class _NormalisedVectors(Function):
     """The inverse lengths are an output, too, so that the gradient is a formula of inputs and outputs alone."""
+
+    @staticmethod
+    def plain(v: Tensor, floor: float) -> Tensor:
+        """The same by autograd."""
+        centred = v - v.mean(0, keepdim=True)
+        return centred * _row_sums(centred * centred).clamp(min=floor**2).rsqrt().unsqueeze(-1)
 
     @staticmethod
     def forward(ctx: Any, v: Tensor, floor: float) -> tuple[Tensor, Tensor]:

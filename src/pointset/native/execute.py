@@ -287,8 +287,10 @@ class _Native(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError(
-                "got a request for gradients of gradients (create_graph=True); the native kernels do not compute them: "
-                "run the model inside `with pointset.torch_path():`, or set POINTSET_NATIVE=0 before the start"
+                "got a request for gradients of gradients (create_graph=True) of a model that ran on the native "
+                "kernels, which do not compute them: run it inside `with pointset.torch_path():`, or set "
+                "POINTSET_NATIVE=0 before the start. Where positions require gradients, a model of trainable weights "
+                "runs on torch by itself"
             )
         work: Work = ctx.work
         ready = [tensor.detach().contiguous() for tensor in ctx.saved_tensors]
