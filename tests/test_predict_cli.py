@@ -483,8 +483,12 @@ def test_an_output_that_is_there_is_not_replaced_unawares() -> None:
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_only(path: Any, *_: Any) -> int:
-        raise PermissionError(13, "Permission denied", str(path))
+    really = os.open
+
+    def read_only(path: Any, flags: int, *rest: Any) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied", str(path))
+        return really(path, flags, *rest)
 
     monkeypatch.setattr("pointset.prediction.journal.os.open", read_only)
     monkeypatch.setattr("pointset.prediction.predictor.read_bundle", None)  # must not be reached

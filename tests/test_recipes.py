@@ -493,7 +493,7 @@ def test_a_run_is_repeated_by_its_folder(tmp_path: Path) -> None:
         (b"a: 1\n---\nb: 2\n", "expected a single document"),
         (b"a: " + b"[" * 5000, "nested too deeply"),
         (b"a: " + b"9" * 5000, "cannot be read as YAML"),
-        (b"a: " + b"x" * 1_000_001, "expected at most 1,000,000"),
+        (b"a: " + b"x" * 1_000_001, "more than 1,000,000 bytes"),
         (b"extends: 3\n", "got extends=3; expected the name of a recipe"),
         (b"extends: bad.yaml\n", "extends itself"),
     ],

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.errors import FileFormatError
+from pointset.files import open_binary
 
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
@@ -36,7 +37,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """
     try:
         # opened here: numpy leaves a file open that turns out to be damaged
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open_binary(path) as file, np.load(file, allow_pickle=False) as archive:
             if missing := [name for name in names if name not in archive]:
                 raise FileFormatError(
                     f"{path} has no {', '.join(missing)}; expected arrays {', '.join(names)}, got "

@@ -1,4 +1,8 @@
-"""Files on disk: where the cache is, writing whole files or none, CSV and JSON, and locks between processes."""
+"""Files on disk: where the cache is, opening regular files only, writing whole files or none, CSV and JSON, and locks.
+
+Whatever file a user names is opened here (:func:`open_binary`, :func:`open_text`, :func:`read_bytes`,
+:func:`read_text`, :func:`open_safetensors`): what is not a regular file is refused at once.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import io
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO, cast
 
 from pointset.errors import FileFormatError
 
@@ -21,6 +26,87 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("POINTSET_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointset"
+
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe (FIFO)", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+}  # fmt: skip
+_NONBLOCKING = getattr(os, "O_NONBLOCK", 0)  # not on Windows, whose file system has no pipes
+
+
+def check_regular(path: str | Path) -> None:
+    """Refuse what is neither a regular file nor a folder, links followed; what does not exist is for others to report.
+
+    A pipe would keep its reader waiting for ever, and a device such as /dev/zero never ends.
+
+    Raises:
+        FileFormatError: it is a pipe, a socket or a device.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return
+    _check_mode(path, mode)
+
+
+def _check_mode(path: str | Path, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
+        raise FileFormatError(
+            f"{path} is {kind}; expected a regular file. Write what comes from it to a file first, and give that"
+        )
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """As :func:`os.open`. Nothing waits here, should a pipe take the file's place after it was looked at."""
+    check_regular(path)  # before it is opened: to open a device may already do something
+    handle = os.open(path, flags | _NONBLOCKING)
+    try:
+        _check_mode(path, os.fstat(handle).st_mode)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def open_binary(path: str | Path) -> io.BufferedReader:
+    """Open a regular file for reading bytes.
+
+    Raises:
+        FileFormatError: it is a pipe, a socket or a device.
+        OSError: it cannot be opened.
+    """
+    return open(path, "rb", opener=_open_regular)
+
+
+def open_text(path: str | Path, *, encoding: str = "utf-8", newline: str | None = None) -> TextIO:
+    """Open a regular file for reading text; see :func:`open_binary`."""
+    return cast(TextIO, open(path, encoding=encoding, newline=newline, opener=_open_regular))
+
+
+def read_bytes(path: str | Path, most: int = -1) -> bytes:
+    """All bytes of a regular file, or the first ``most``; see :func:`open_binary`."""
+    with open_binary(path) as file:
+        return file.read(most)
+
+
+def read_text(path: str | Path, *, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """The text of a regular file, each line ending in a line feed; see :func:`open_binary`."""
+    with io.TextIOWrapper(open_binary(path), encoding=encoding, errors=errors) as file:
+        return file.read()
+
+
+def open_safetensors(path: str | Path, framework: str) -> Any:
+    """``safetensors.safe_open`` of a regular file, to be used in a ``with`` block.
+
+    Raises:
+        FileFormatError: it is a pipe, a socket or a device.
+        SafetensorError: it is not such a file, or damaged.
+    """
+    from safetensors import safe_open
+
+    check_regular(path)
+    return safe_open(path, framework)
 
 
 @contextmanager
@@ -81,7 +167,9 @@ def read_json(path: Path) -> dict[str, Any]:
         FileFormatError: the file is damaged.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
+    except FileFormatError:  # not a regular file
+        raise
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged ({error})") from None
     if not isinstance(content, dict):

@@ -70,7 +70,7 @@ def results(
         for path in keep or []:
             _put_table(path, folder)
         others = readme if readme is not None else [Path("README.md"), *sorted(output.parent.glob("*.md"))]
-        _update(folder, output, [path for path in others if path != output and path.is_file()], check=check)
+        _update(folder, output, [path for path in others if path != output and path.exists()], check=check)
 
 
 def _update(folder: Path, page: Path, others: list[Path], *, check: bool) -> None:

@@ -22,7 +22,7 @@ from pointset.arrays import Array
 from pointset.datasets.splits.parts import PARTS
 from pointset.datasets.table import GraphTable
 from pointset.errors import PointsetError, StoreWarning
-from pointset.files import cache_folder, replacing
+from pointset.files import cache_folder, open_binary, open_safetensors, read_bytes, replacing
 
 Notes = dict[str, Any]  # plain values, for JSON
 _VERSION = 1  # raise it when the same files would be read differently
@@ -32,7 +32,7 @@ _ARRAYS = ("num_nodes", "num_edges", "edges", "y", "x", "edge_attr", "pos", "low
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file."""
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -52,7 +52,7 @@ class FileContent:
     @cached_property
     def content(self) -> bytes:
         """All bytes, read on first use."""
-        return self.path.read_bytes()
+        return read_bytes(self.path)
 
     @cached_property
     def sha256(self) -> str:
@@ -108,10 +108,10 @@ def _write(path: Path, table: GraphTable, notes: Notes) -> None:
 
 def _read(path: Path) -> tuple[GraphTable, Notes]:
     """What :func:`_write` wrote; a :class:`PointsetError` where it is damaged."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
 
     try:
-        with safe_open(path, "numpy") as file:
+        with open_safetensors(path, "numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             metadata = json.loads(file.metadata()[_METADATA])
         if metadata["sha256"] != _digest(arrays):

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from pointset.arrays import Array
 from pointset.errors import FileFormatError
+from pointset.files import open_binary
 
 _EXPECTED = "expected only lists, tuples, dicts, numbers, text, numpy arrays and torch tensors"
 _NOTHING_RUN = "Nothing was run: to rebuild other objects, code that the file names would have to run"
@@ -92,7 +93,7 @@ def claims_too_much(tensor: Tensor) -> bool:
 @contextmanager
 def _opened(source: str | Path | IO[bytes], place: object) -> Iterator[tuple[str, IO[bytes]]]:
     if isinstance(source, str | Path):
-        with Path(source).open("rb") as file:
+        with open_binary(source) as file:
             yield str(place or source), file
     else:
         yield str(place or getattr(source, "name", "the file")), source

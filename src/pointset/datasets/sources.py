@@ -17,7 +17,7 @@ from pointset.datasets.card import Card
 from pointset.datasets.splits.parts import Split
 from pointset.datasets.table import GraphTable
 from pointset.errors import MissingDataError, SpecError
-from pointset.files import cache_folder, replacing
+from pointset.files import cache_folder, open_binary, replacing
 from pointset.progress import progress_bar
 from pointset.text import listed
 
@@ -121,7 +121,7 @@ def _transfer(download: Download, path: Path, show: bool | None) -> None:
 
 def _check_kind(download: Download, path: Path) -> None:
     """A page that says "log in" or "moved" is not an archive."""
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         start = file.read(2)
     expected = {".zip": b"PK", ".gz": b"\x1f\x8b"}.get(Path(download.file).suffix, start)
     if not start or start != expected:

@@ -19,6 +19,7 @@ from pointset.datasets.sources import Benchmark, Found, Source, known_files, obt
 from pointset.datasets.splits.leaks import find_leaks
 from pointset.datasets.statistics import as_columns, column_names, missing_in
 from pointset.errors import FileFormatError, GraphError
+from pointset.files import open_binary
 from pointset.points.graphs import GraphArrays
 from pointset.specs import Categories, Spec
 from pointset.text import counted, percent
@@ -87,7 +88,7 @@ def check_file(source: Source, file: Path) -> Check:
     use_md5 = known is not None and not known.sha256 and bool(known.md5)
     algorithm, stated = ("MD5" if use_md5 else "SHA-256"), ("" if known is None else known.sha256 or known.md5)
     try:
-        with file.open("rb") as opened:
+        with open_binary(file) as opened:
             digest = partial(hashlib.md5, usedforsecurity=False) if use_md5 else hashlib.sha256
             got = hashlib.file_digest(opened, digest).hexdigest()
     except OSError as error:

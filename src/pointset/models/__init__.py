@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pointset.errors import FileFormatError, SpecError, did_you_mean
+from pointset.files import open_binary
 
 _FOLDER = Path(__file__).parent
 _DESCRIPTION = "bundle.json"
@@ -58,7 +59,7 @@ def card(name: str) -> dict[str, Any]:
     """
     file = path(name)
     try:
-        with zipfile.ZipFile(file) as archive, archive.open(_DESCRIPTION) as member:
+        with open_binary(file) as packed, zipfile.ZipFile(packed) as archive, archive.open(_DESCRIPTION) as member:
             about = json.loads(member.read(_MOST_BYTES))["about"]
         return {**about["card"], "file": str(file), "bytes": file.stat().st_size}
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OSError) as error:

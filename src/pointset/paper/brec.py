@@ -22,7 +22,7 @@ import torch
 
 from pointset.datasets.benchmarks.brec import CATEGORIES, EdgeList, GraphPair
 from pointset.errors import FileFormatError, MemoryForecastError, SpecError, did_you_mean
-from pointset.files import try_lock
+from pointset.files import check_regular, try_lock
 from pointset.machine import cores
 from pointset.paper.point_refinement import PointRefinement, refine_points
 from pointset.paper.processes import worker_processes
@@ -164,6 +164,7 @@ class OutcomeFile:
     def __init__(self, path: Path, settings: Mapping[str, Any]):
         self.path = path
         self.outcomes: dict[int, Outcome] = {}
+        check_regular(path)
         self._file: IO[str] = path.open("a+", encoding="utf-8")
         try:
             if not try_lock(self._file):

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from pointset.arrays import Integers
 from pointset.errors import FileFormatError
-from pointset.files import replacing
+from pointset.files import open_safetensors, replacing
 from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind, starts
 from pointset.points.matrices import MATRICES
 from pointset.points.point_set import PointSet, Truncation
@@ -218,7 +218,7 @@ def _damaged(what: str) -> FileFormatError:
 
 
 def _checked_tensors(path: str | Path) -> dict[str, Tensor]:
-    with safe_open(path, framework="pt") as file:
+    with open_safetensors(path, "pt") as file:
         metadata = file.metadata() or {}
         if metadata.get("format") != FORMAT:
             raise FileFormatError(

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointset.errors import PointsetError, StoreWarning
-from pointset.files import cache_folder
+from pointset.files import cache_folder, open_binary, read_text
 from pointset.points.graphs import GraphArrays
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
 from pointset.points.point_set import Eigenpairs
@@ -166,7 +166,7 @@ def _write_files(folder: Path, graphs: GraphArrays, solved: Iterable[Solved]) ->
 
 
 def _read_entry(entry: Path, count: int) -> Eigenpairs:
-    description = json.loads((entry / _DESCRIPTION).read_text())
+    description = json.loads(read_text(entry / _DESCRIPTION))
     claimed = description.pop("sha256")
     if claimed != _digest_of(description):
         raise ValueError(f"{_DESCRIPTION} does not match its checksum")
@@ -176,7 +176,7 @@ def _read_entry(entry: Path, count: int) -> Eigenpairs:
         path = entry / _FILES[name]
         if path.stat().st_size != expected["bytes"]:
             raise ValueError(f"{path.name} has {path.stat().st_size} bytes instead of {expected['bytes']}")
-        with path.open("rb") as file:
+        with open_binary(path) as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected["sha256"]:
                 raise ValueError(f"{path.name} does not match its checksum")
     ranks, value_start, vector_start = np.fromfile(entry / _FILES["index"], "<i8").reshape(3, count)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pointset.errors import FileFormatError, PointsetError
-from pointset.files import csv_lines, replacing, try_lock
+from pointset.files import check_regular, csv_lines, read_text, replacing, try_lock
 
 _VERSION = 1
 _TABS = (".tsv", ".tab")
@@ -86,7 +86,7 @@ class ResumableOutput:
     def _read_journal(self) -> Progress:
         remedy = f"Begin again with --restart, or choose another output than {self.output}"
         try:
-            content = json.loads(self.journal.read_text(encoding="utf-8"))
+            content = json.loads(read_text(self.journal))
             version, identity = content["version"], dict(content["identity"])
             progress = Progress(**content["progress"])
             entries, size = int(progress.entries), int(progress.bytes)
@@ -151,6 +151,7 @@ def _check_output(output: Path, overwrite: bool) -> None:
 def _open_locked(path: Path, output: Path) -> BufferedRandom:
     """The file, open for reading and writing, created if needed; nobody else can lock it until it is closed."""
     while True:
+        check_regular(path)
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:
             if not try_lock(file):

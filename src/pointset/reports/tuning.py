@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pointset.files import read_bytes
 from pointset.metrics import metric_label
 from pointset.reports.charts import Axis, Cell, Chart, Figure, Table, Tile
 from pointset.reports.pages import check_page_extra, rendered, write_page
@@ -54,7 +55,7 @@ def tuning_page(content: Content, pictures: Mapping[Path, str]) -> dict[str, Any
         "verdict": None,
         "test_scored": "",
         "pictures": [
-            (f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}", label)
+            (f"data:image/svg+xml;base64,{base64.b64encode(read_bytes(path)).decode('ascii')}", label)
             for path, label in pictures.items()
         ],
         "charts": [chart for key in content["ranges"] if (chart := _chart(content, key, name)) is not None],

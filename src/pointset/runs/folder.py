@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pointset.errors import PointsetError, SpecError
-from pointset.files import try_lock
+from pointset.files import check_regular, try_lock
 
 _LOCK = ".lock"
 
@@ -95,6 +95,7 @@ def check_space(folder: Path, needed: int) -> None:
 @contextmanager
 def _held(lock: Path, folder: Path) -> Iterator[None]:
     """No other process is inside at the same time; the file says which one is, for the message to the others."""
+    check_regular(lock)
     with lock.open("a+") as file:
         if not try_lock(file):
             who = ""

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError, did_you_mean
+from pointset.files import read_bytes
 from pointset.runs.recipe import Recipe, choices, expectation, is_group, known_keys, shown, takes, unknown_key
 
 _SUFFIXES = (".yaml", ".yml")
@@ -108,7 +109,7 @@ def _values_of(name_or_path: str | Path) -> tuple[dict[str, Any], str]:
 def _file_at(path: Path) -> Path:
     if path.is_dir():
         path = path / _IN_A_RUN
-        if not path.is_file():
+        if not path.exists():
             raise MissingDataError(
                 f"{path.parent} has no {_IN_A_RUN}; expected a recipe's file, or the folder of a run"
             )
@@ -147,9 +148,9 @@ def _own(file: Path, extended: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 def _read_mapping(file: Any) -> dict[str, Any]:
     """The mapping in a YAML file."""
-    content = file.read_bytes()
+    content = read_bytes(file, _LARGEST + 1)
     if len(content) > _LARGEST:
-        raise FileFormatError(f"{file} is not a recipe: it has {len(content):,} bytes; expected at most {_LARGEST:,}")
+        raise FileFormatError(f"{file} is not a recipe: it has more than {_LARGEST:,} bytes, the most expected")
     try:
         values = from_yaml(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

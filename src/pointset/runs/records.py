@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 
 from pointset.arrays import Floats
 from pointset.errors import FileFormatError
-from pointset.files import read_json
+from pointset.files import check_regular, open_text, read_json, read_text
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import from_yaml
@@ -162,7 +162,7 @@ class RunRecord:
     def predictions(self) -> Predictions | None:
         """Of the test split; read when asked for, as a comparison does not need them."""
         path = RunFolder(self.folder).predictions
-        if self.result is None or not path.is_file():
+        if self.result is None or not path.exists():
             return None
         return read_predictions(path, of_classes=self.result.is_multi_class)
 
@@ -187,13 +187,14 @@ def read_run(folder: str | Path) -> RunRecord:
         FileFormatError: it is not a run folder, or one of its files is damaged; the message names the file.
     """
     files = RunFolder(folder)
-    if not files.recipe.is_file():
+    check_regular(files.path)
+    if not files.recipe.exists():
         raise FileFormatError(
             f"{files.path} is not a run folder: there is no recipe.yaml in it. "
             "Expected a folder that `pointset train` made"
         )
     try:
-        text = files.recipe.read_text(encoding="utf-8")
+        text = read_text(files.recipe)
     except UnicodeDecodeError:
         raise FileFormatError(f"{files.recipe} is damaged: it is not text in UTF-8") from None
     result, examples = _json(files.result), _json(files.examples)
@@ -202,7 +203,7 @@ def read_run(folder: str | Path) -> RunRecord:
         recipe=_recipe(text, files.recipe),
         recipe_text=text,
         result=None if result is None else _checked(RunResult, result, files.result),
-        epochs=read_columns(files.metrics) if files.metrics.is_file() else {},
+        epochs=read_columns(files.metrics) if files.metrics.exists() else {},
         examples=_checked(Examples, examples or {}, files.examples),
         environment=_json(files.environment) or {},
     )
@@ -288,7 +289,7 @@ def _answers(cells: list[str]) -> Floats:
 def _csv_rows(path: Path) -> Iterator[list[str]]:
     """The header, then every row, all as long as the header."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with open_text(path, newline="") as file:
             rows = csv.reader(file)
             header = next(rows, None)
             if not header:
@@ -344,7 +345,7 @@ def _checked(model: type[Model], values: Any, path: Path) -> Model:
 
 def _json(path: Path) -> dict[str, Any] | None:
     """The values in the file; None where there is none."""
-    return read_json(path) if path.is_file() else None
+    return read_json(path) if path.exists() else None
 
 
 def _numbered(path: Path) -> list[tuple[int, str]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pointset import models
 from pointset.errors import FileFormatError, MissingDataError
-from pointset.files import replacing
+from pointset.files import check_regular, open_binary, read_bytes, replacing
 
 DESCRIPTION = "bundle.json"
 WEIGHTS = "model.safetensors"
@@ -101,14 +101,15 @@ class BundleFiles:
 
     def _in_folder(self, name: str, most_bytes: int) -> bytes:
         file = self.path / name
+        check_regular(file)
         if not file.is_file():
             raise FileFormatError(f"{self.path} is not a whole bundle: {name} is missing. Copy the whole folder again")
         self._check_size(name, file.stat().st_size, most_bytes)
-        return file.read_bytes()
+        return read_bytes(file, most_bytes + 1)
 
     def _in_archive(self, name: str, most_bytes: int) -> bytes:
         try:
-            with zipfile.ZipFile(self.path) as archive:
+            with open_binary(self.path) as packed, zipfile.ZipFile(packed) as archive:
                 # a folder that was zipped by hand holds folder/bundle.json
                 found = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == name]
                 if len(found) != 1:
@@ -147,6 +148,7 @@ def find_bundle(path: Path) -> Path:
             f"there is no {path}; expected the folder of a run, a bundle (a folder or .zip), or the name of a shipped "
             f"model{models.near(str(path))}\n`pointset models` lists those that are shipped"
         )
+    check_regular(path)
     comes_first = "" if shipped is None else f"\nIt comes before the shipped model of this name, which is {shipped}"
     if path.is_file():
         if not zipfile.is_zipfile(path):

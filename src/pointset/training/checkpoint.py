@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from pointset.errors import FileFormatError, MissingDataError
-from pointset.files import replacing
+from pointset.files import open_safetensors, replacing
 from pointset.runs.result import EpochRow
 
 _NOTE, _VERSION = "pointset", 1
@@ -104,12 +104,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
         MissingDataError: there is no such file.
         FileFormatError: it is damaged, or of a newer version.
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
 
     if not path.exists():
         raise MissingDataError(f"there is no checkpoint {path}")
     try:
-        with safe_open(path, "pt") as file:
+        with open_safetensors(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             note = json.loads(file.metadata()[_NOTE])
         if note["version"] > _VERSION:

@@ -34,7 +34,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from pointset.errors import MissingExtraError, PointsetError, SpecError
-from pointset.files import try_lock
+from pointset.files import check_regular, try_lock
 from pointset.metrics import metric_named
 from pointset.runs.recipe_files import flattened
 from pointset.tuning.ranges import Space
@@ -83,6 +83,8 @@ def open_storage(url: str | None, folder: Path, *, heartbeat: int = _HEARTBEAT_S
     Trials whose process has missed three heartbeats, ``heartbeat`` seconds apart, are queued again.
     """
     address = _address(url, folder)
+    if address.get_backend_name() == "sqlite" and address.database:
+        check_regular(address.database)
     connect = {"connect_args": {"timeout": _BUSY_SECONDS}} if address.get_backend_name() == "sqlite" else {}
     plain = address.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # a template to Optuna
     with database_errors(shown_url(url, folder)):

@@ -14,6 +14,7 @@ import numpy as np
 
 from pointset.datasets.sources import DATA_VARIABLE, data_folder
 from pointset.errors import FileFormatError, GraphError, MissingDataError
+from pointset.files import read_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +72,7 @@ def load_pairs(data_dir: str | Path | None = None) -> list[GraphPair]:
 
 def _from_table(path: Path) -> Iterator[GraphPair]:
     try:
-        text = gzip.decompress(path.read_bytes()).decode("utf-8")
+        text = gzip.decompress(read_bytes(path)).decode("utf-8")
         rows = [
             (int(row["pair"]), row["category"], row["g6_a"].encode(), row["g6_b"].encode())
             for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)
@@ -86,7 +87,7 @@ def _from_table(path: Path) -> Iterator[GraphPair]:
 
 def _from_array(path: Path) -> Iterator[GraphPair]:
     try:
-        lines = np.load(path, allow_pickle=False).ravel()
+        lines = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False).ravel()
     except (OSError, EOFError, ValueError) as error:
         raise FileFormatError(
             f"{path} cannot be read without running code from it ({error}); expected an array of byte strings. "

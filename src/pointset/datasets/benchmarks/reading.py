@@ -22,6 +22,7 @@ import numpy as np
 
 from pointset.arrays import Array
 from pointset.errors import FileFormatError
+from pointset.files import open_binary
 from pointset.specs import Categories, Reals
 
 LARGEST = 1 << 30  # bytes; far above the official text files, far below what would fill the memory
@@ -42,7 +43,7 @@ class DataFile:
         """Bytes, once unpacked from the zip."""
         if not self.inside:
             return self.path.stat().st_size
-        with zipfile.ZipFile(self.path) as archive:
+        with open_binary(self.path) as file, zipfile.ZipFile(file) as archive:
             return archive.getinfo(self.inside).file_size  # zipfile never gives more bytes than it states
 
     @contextmanager
@@ -52,10 +53,10 @@ class DataFile:
             try:
                 size = self.size()
                 if self.inside:
-                    archive = opened.enter_context(zipfile.ZipFile(self.path))
+                    archive = opened.enter_context(zipfile.ZipFile(opened.enter_context(open_binary(self.path))))
                     file = opened.enter_context(archive.open(self.inside))
                 else:
-                    file = opened.enter_context(self.path.open("rb"))
+                    file = opened.enter_context(open_binary(self.path))
             except _DAMAGED as error:
                 raise self._unreadable(error) from None
             self._check_size(size, largest)
@@ -91,7 +92,7 @@ def find_files(files: Sequence[Path], names: Sequence[str]) -> list[DataFile]:
         return [DataFile(found[name]) for name in names]
     (path,) = files
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_binary(path) as file, zipfile.ZipFile(file) as archive:
             inside = archive.namelist()
     except _DAMAGED as error:
         raise FileFormatError(f"{path} is not a whole zip ({_reason(error)}); get it again") from None

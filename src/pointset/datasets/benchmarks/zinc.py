@@ -21,6 +21,7 @@ from pointset.datasets.sources import Benchmark, Download, Source
 from pointset.datasets.splits.parts import PARTS, parts_from_codes
 from pointset.datasets.table import GraphTable, joined_parts
 from pointset.errors import FileFormatError
+from pointset.files import read_text
 from pointset.progress import progress_bar
 from pointset.specs import Categories, Reals
 
@@ -142,7 +143,7 @@ def _whole(place: str, array: Array) -> Array:
 
 
 def _read_index(path: Path, count: int) -> list[int]:
-    text = path.read_text("utf-8", "replace").strip().strip(",")
+    text = read_text(path, errors="replace").strip().strip(",")
     try:
         numbers = [int(cell) for cell in text.split(",")]
     except ValueError:

@@ -31,7 +31,7 @@ from pointset.datasets.graph_files.text_formats import (
     tensor_of,
 )
 from pointset.errors import FileFormatError, GraphError
-from pointset.files import csv_lines
+from pointset.files import csv_lines, open_text
 from pointset.points.graphs import NO_FEATURES, Features, Graph
 
 
@@ -50,7 +50,7 @@ class _Columns:
 
 def read(path: Path) -> Iterator[GraphRecord]:
     """A record for each graph, in order of first appearance; a bad row makes its graph bad, and no other."""
-    with _text_errors_named(shown_name(path)), path.open(encoding="utf-8-sig", newline="") as lines:
+    with _text_errors_named(shown_name(path)), open_text(path, encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, strict=True)
         columns = _columns(path, next(rows, []))
         graphs: dict[str, _EdgeRows] = {} if columns.graph is not None else {"": _EdgeRows()}

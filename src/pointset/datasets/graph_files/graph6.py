@@ -18,6 +18,7 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.errors import FileFormatError, GraphError
+from pointset.files import open_binary
 from pointset.points.graphs import Graph
 
 _LOWEST, _HIGHEST = 63, 126
@@ -34,7 +35,7 @@ _NODES_PER_CHARACTER = 100
 def read(path: Path) -> Iterator[GraphRecord]:
     """A record for each line that is not blank."""
     found = False
-    with path.open("rb") as lines:
+    with open_binary(path) as lines:
         for number, line in enumerate(lines, 1):
             content = line.strip()
             for header in _HEADERS:

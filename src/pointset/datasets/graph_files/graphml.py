@@ -35,6 +35,7 @@ from pointset.datasets.graph_files.text_formats import (
     types_to_json,
 )
 from pointset.errors import FileFormatError, GraphError, PointsetError
+from pointset.files import read_bytes
 from pointset.points.graphs import Features, Graph
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
@@ -65,7 +66,7 @@ def read(path: Path) -> Iterator[GraphRecord]:
 
 
 def _parsed(path: Path) -> ElementTree.Element:
-    content = path.read_bytes()
+    content = read_bytes(path)
     try:
         _refuse_entities(content)
         if b"xmlns" not in content:  # some tools forget it

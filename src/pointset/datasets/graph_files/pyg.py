@@ -19,6 +19,7 @@ from torch_geometric.data.separate import separate
 from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.datasets.safe_pickle import claims_too_much, load_tensors
 from pointset.errors import FileFormatError, GraphError
+from pointset.files import open_binary
 from pointset.points.graphs import Graph
 
 _TENSORS = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "y")
@@ -67,8 +68,10 @@ def as_data(graph: Graph) -> Data:
 def _loaded(path: Path) -> Any:
     name = shown_name(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_binary(path) as file, zipfile.ZipFile(file) as archive:
             packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
+    except FileFormatError:  # not a regular file
+        raise
     except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):
         raise FileFormatError(
             f"{name} is not a file of torch.save; {_EXPECTED}. It is damaged, cut short, of another kind, or from "

@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from pointset.datasets.cache import FileContent
 from pointset.errors import FileFormatError, MissingDataError
+from pointset.files import open_binary
 from pointset.text import counted
 
 LONGEST_LINE = 2**22  # characters; what is longer is cut here, so that a file without line ends cannot fill the memory
@@ -150,7 +151,7 @@ class CsvFile(Table):
     def count(self) -> int | None:
         """Lines of a plain file, too many where cells hold several lines; None for a compressed one."""
         lines = 0
-        with self._source.open("rb") as file:
+        with _plain(self._source) as file:
             if file.read(2) == _GZIP:
                 return None
             file.seek(0)
@@ -282,11 +283,15 @@ def _text_lines(path: Path | FileContent) -> Iterator[str]:
             text.detach()
 
 
+def _plain(source: Path | FileContent) -> io.BufferedReader:
+    return source.open() if isinstance(source, FileContent) else open_binary(source)
+
+
 @contextmanager
 def opened(path: Path | FileContent) -> Iterator[BinaryIO]:
     """The file's bytes, unpacked; whatever goes wrong while they are read is named."""
     try:
-        with path.open("rb") as plain:
+        with _plain(path) as plain:
             start = plain.peek(8)
             others = {} if str(path).lower().endswith(_BINARY) else _OTHER_FORMATS
             for magic, (kind, remedy) in others.items():

@@ -17,7 +17,7 @@ from pointset.arrays import DAMAGED
 from pointset.datasets.splits.parts import EXPECTED_PARTS, PARTS, Split, check_split, part_of, parts_from_codes
 from pointset.datasets.splits.splitters import random_split, scaffold_split, stratified_split
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
-from pointset.files import replacing
+from pointset.files import read_bytes, replacing
 
 Parts = dict[str, Any]  # index lists by part, not yet checked
 SplitChoice = str | Path | Sequence[float]  # a name, a file, or shares
@@ -213,7 +213,7 @@ def split_from_file(path: str | Path, count: int) -> Split:
     if reader is None:
         raise FileFormatError(f"{file.name} is not a split file; expected a name ending in {', '.join(readers)}")
     try:
-        return check_split(reader(file.read_bytes(), count), count)
+        return check_split(reader(read_bytes(file), count), count)
     except (SpecError, FileFormatError) as error:
         raise FileFormatError(f"{file.name}: {error}") from None
 

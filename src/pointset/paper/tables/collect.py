@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from filelock import lock_descriptor
 
 from pointset.errors import FileFormatError, PointsetError, SpecError
-from pointset.files import read_json, write_json
+from pointset.files import check_regular, read_json, write_json
 from pointset.paper.comparison import validation_curve, validation_times
 from pointset.paper.tables.fingerprints import fingerprint_model, fingerprint_note
 from pointset.paper.tables.plan import PlannedRun, TablePlan, parameters_of, plan_table, table_command
@@ -54,6 +54,7 @@ class TableFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise SpecError(f"{self.path} is not a folder; expected one for the runs. Choose it by --run-dir") from None
+        check_regular(self.path / _LOCK)
         with (self.path / _LOCK).open("a") as file:
             lock_descriptor(file.fileno())  # waits until it is free
             yield

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pointset.errors import FileFormatError, MissingDataError, did_you_mean
-from pointset.files import replacing
+from pointset.files import read_text, replacing
 from pointset.paper.tables.formats import markdown_section, markdown_table, plain, table_from
 from pointset.paper.tables.pictures import Picture, pictures_of
 from pointset.paper.tables.result import Column, Row, TableResult
@@ -312,6 +312,6 @@ def _text_output(path: Path, text: str) -> Output:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except UnicodeDecodeError:
         raise FileFormatError(f"{path} is not text in UTF-8; expected Markdown or SVG") from None

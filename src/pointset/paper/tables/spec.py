@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from pointset.baselines.fingerprints import Learner
 from pointset.errors import FileFormatError, MissingDataError, SpecError, did_you_mean
+from pointset.files import read_text
 from pointset.paper.tables.result import Budget, Cell, Column
 from pointset.runs.recipe import Count, Keys, MetricName, Positive, PresetName, Text
 from pointset.runs.recipe_files import from_yaml
@@ -255,7 +256,7 @@ def table_named(name_or_path: str | Path) -> TableSpec:
             f"there is no table {text!r}{did_you_mean(text.lower(), table_names())}\n"
             f"expected one of {', '.join(table_names())}, or a YAML file of your own"
         )
-    if not path.is_file():
+    if not path.exists():
         raise MissingDataError(f"there is no file {path}; expected a table: {', '.join(table_names())}, or a YAML file")
     return _validated(_read_mapping(path), str(path))
 
@@ -274,7 +275,7 @@ def _place_in_paper(table: Mapping[str, Any]) -> tuple[int, str]:
 
 def _read_mapping(file: Any) -> dict[str, Any]:
     try:
-        values = from_yaml(file.read_text(encoding="utf-8"))
+        values = from_yaml(read_text(file))
     except (UnicodeDecodeError, FileFormatError) as error:
         raise FileFormatError(f"{file} cannot be read as YAML: {error}") from None
     if not isinstance(values, dict):
