@@ -8,6 +8,7 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def _of_graphs(folder: Path) -> list[Reader]:
                     pointset.to_points(record.graph)
 
     made = {
-        suffix: _made(folder, f"graphs{suffix}", lambda path, of=graphs: write_graph_file(path, of, lossy=True))
+        suffix: _made(folder, f"graphs{suffix}", partial(write_graph_file, graphs=graphs, lossy=True))
         for suffix, graphs in held.items()
     }
     points = _made(

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from pointset.errors import FileFormatError, GraphError
 from pointset.files import csv_lines, open_text
 from pointset.points.graphs import NO_FEATURES, Features, Graph
 
+_LONGEST_LINE = 2**22  # characters, as of tables; a file without line ends cannot fill the memory
+
 
 @dataclass(frozen=True)
 class _Columns:
@@ -50,8 +53,8 @@ class _Columns:
 
 def read(path: Path) -> Iterator[GraphRecord]:
     """A record for each graph, in order of first appearance; a bad row makes its graph bad, and no other."""
-    with _text_errors_named(shown_name(path)), open_text(path, encoding="utf-8-sig", newline="") as lines:
-        rows = csv.reader(lines, strict=True)
+    with _text_errors_named(shown_name(path)), open_text(path, encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(_lines(file), strict=True)
         columns = _columns(path, next(rows, []))
         graphs: dict[str, _EdgeRows] = {} if columns.graph is not None else {"": _EdgeRows()}
         lost: list[GraphRecord] = []
@@ -77,6 +80,13 @@ def read(path: Path) -> Iterator[GraphRecord]:
     yield from lost
     for label, edges in graphs.items():
         yield edges.record(label or shown_name(path), columns.ignored)
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    while line := file.readline(_LONGEST_LINE + 1):
+        if len(line) > _LONGEST_LINE:
+            raise csv.Error(f"a line has more than {_LONGEST_LINE:,} characters")
+        yield line
 
 
 @contextmanager
@@ -107,13 +117,14 @@ def _columns(path: Path, header: list[str]) -> _Columns:
     except GraphError as error:
         raise FileFormatError(f"{got}: {error}") from None
     known = {"source", "target", "weight", "graph", *features}
+    places = {name: at for at, name in enumerate(names)}
     return _Columns(
         count=len(names),
-        source=names.index("source"),
-        target=names.index("target"),
-        weight=names.index("weight") if "weight" in names else None,
-        graph=names.index("graph") if "graph" in names else None,
-        edge_attr=[names.index(feature) for feature in features],
+        source=places["source"],
+        target=places["target"],
+        weight=places.get("weight"),
+        graph=places.get("graph"),
+        edge_attr=[places[feature] for feature in features],
         ignored=tuple(name for name in names if name not in known),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import networkx as nx
 import numpy as np
@@ -17,8 +18,9 @@ from torch import Tensor
 
 from pointset.arrays import Integers
 from pointset.datasets.graph_files.formats import GraphRecord, shown_name
-from pointset.errors import FileFormatError, GraphError
+from pointset.errors import FileFormatError, GraphError, MemoryForecastError
 from pointset.files import open_binary
+from pointset.machine import check_fits
 from pointset.points.graphs import Graph
 
 _LOWEST, _HIGHEST = 63, 126
@@ -26,17 +28,21 @@ _CHARACTERS = bytes(range(_LOWEST, _HIGHEST + 1))
 _HEADERS = (b">>graph6<<", b">>sparse6<<")
 _UNSUPPORTED = {ord("&"): "digraph6, a directed graph", ord(";"): "incremental sparse6"}
 _MOST_NODES_WRITTEN = 50_000  # 200 MB in a line; sparse6 is the format for such graphs
+_LONGEST_LINE = 2**28  # bytes; what is longer is not read, so that a file without line ends cannot fill the memory
+_BYTES_PER_EDGE = 64  # of memory while edges are decoded and checked
+_BYTES_PER_CHARACTER = 24  # likewise, of the six bits of a character
 # Isolated nodes take no space in sparse6, so ten bytes can claim 68 billion nodes. Real graphs have more characters
 # than hundredths of their nodes.
 _FREE_NODES = 100_000
 _NODES_PER_CHARACTER = 100
+_SMALLER = "Read it on a machine with more memory"
 
 
 def read(path: Path) -> Iterator[GraphRecord]:
     """A record for each line that is not blank."""
     found = False
-    with open_binary(path) as lines:
-        for number, line in enumerate(lines, 1):
+    with open_binary(path) as file:
+        for number, line in enumerate(_lines(file), 1):
             content = line.strip()
             for header in _HEADERS:
                 content = content.removeprefix(header)
@@ -46,10 +52,18 @@ def read(path: Path) -> Iterator[GraphRecord]:
             name = f"{shown_name(path)}:{number}"
             try:
                 yield GraphRecord(name, graph_of_line(content))
-            except GraphError as error:
+            except (GraphError, MemoryForecastError) as error:
                 yield GraphRecord(name, problem=str(error))
     if not found:
         raise FileFormatError(f"{shown_name(path)} is empty; expected one graph6 or sparse6 line for each graph")
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Every line; one that is too long comes cut to one byte more than may be."""
+    while line := file.readline(_LONGEST_LINE + 1):
+        yield line
+        while len(line) > _LONGEST_LINE and not line.endswith(b"\n"):
+            line = file.readline(_LONGEST_LINE + 1)  # the rest of a cut line
 
 
 def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
@@ -62,6 +76,9 @@ def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
 
 def graph_of_line(line: bytes) -> tuple[int, Tensor]:
     """(num_nodes, edges (2, m)) of one graph6 or sparse6 line without header."""
+    if len(line) > _LONGEST_LINE:
+        raise GraphError(f"the line has more than {_LONGEST_LINE:,} characters; write it as an edge list (.csv)")
+    check_fits(_BYTES_PER_CHARACTER * len(line), f"decoding {len(line):,} characters needs", _SMALLER)
     if line[0] in _UNSUPPORTED:
         raise GraphError(f"the line is {_UNSUPPORTED[line[0]]}; expected graph6 or sparse6")
     is_sparse = line[:1] == b":"
@@ -98,6 +115,8 @@ def _graph6_edges(n: int, rest: bytes) -> Integers:
         )
     sixes = np.frombuffer(rest, dtype=np.uint8) - _LOWEST
     flags = np.unpackbits(sixes[:, None], axis=1)[:, 2:].reshape(-1)[:bits]
+    m = int(np.count_nonzero(flags))
+    check_fits(_BYTES_PER_EDGE * m, f"a graph of {n:,} nodes and {m:,} edges needs", _SMALLER)
     at = np.flatnonzero(flags)
     high = ((1 + np.sqrt(8.0 * at + 1)) // 2).astype(np.int64)  # column j begins at bit j(j−1)/2
     return np.stack([at - high * (high - 1) // 2, high])
@@ -109,8 +128,29 @@ def _sparse6_edges(line: bytes, num_nodes: int) -> Integers:
             f"the line claims {num_nodes} nodes in {len(line)} characters; expected at most {limit} for this length. "
             "It is damaged, or has next to no edges"
         )
-    graph = nx.from_sparse6_bytes(line)  # type: ignore[call-overload]  # the stubs say str, the function wants bytes
-    return np.array([(u, v) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2).T
+    sixes = np.frombuffer(line, dtype=np.uint8, offset=_sparse6_begin(line)) - _LOWEST
+    bits = np.unpackbits(sixes[:, None], axis=1)[:, 2:].reshape(-1)
+    width = 1 + max(1, (num_nodes - 1).bit_length())  # of a unit: b, then x
+    units = bits[: bits.size // width * width].reshape(-1, width)
+    m = len(units)  # at most
+    check_fits(_BYTES_PER_EDGE * m, f"a graph of {num_nodes:,} nodes and up to {m:,} edges needs", _SMALLER)
+    x = np.zeros(m, dtype=np.int64)
+    for column in units.T[1:]:
+        x = 2 * x + column
+    # The coding, unit by unit: v += b; if x > v, v = x, else {x, v} is an edge. So v = max(v before + b, x), and with
+    # steps B = b₁ + … + b, v − B is the largest x − B so far, or 0.
+    steps = np.cumsum(units[:, 0], dtype=np.int64)
+    moved = np.concatenate([[0], np.maximum.accumulate(np.maximum(x - steps, 0))[:-1]]) + steps if m else steps
+    beyond = np.flatnonzero((x >= num_nodes) | (moved >= num_nodes))  # only the padding at the end
+    used = int(beyond[0]) if beyond.size else m
+    x, moved = x[:used], moved[:used]
+    edges: Integers = np.unique(np.stack([x, moved])[:, x <= moved], axis=1)
+    return edges
+
+
+def _sparse6_begin(line: bytes) -> int:
+    """Where the edges begin: behind ``:`` and the number of nodes."""
+    return len(line) - len(_node_count(line[1:])[1])
 
 
 def _graph6_line(graph: Graph, name: str) -> bytes:

@@ -18,9 +18,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 from pointset.datasets.cache import FileContent
+from pointset.datasets.own.unpacking import unpacked
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import open_binary
 from pointset.text import counted
@@ -191,10 +192,11 @@ def _rows(lines: _Lines, delimiter: str, width: int | None) -> Iterator[Row]:
             if len(lines.taken) == 1:
                 problem = next((meaning for known, meaning in _PROBLEMS.items() if known in str(error)), str(error))
             lines.keep_only_first()
-            yield Row(line, (lines.taken[0].strip(),), problem)
+            yield Row(line, (lines.taken[0].strip()[:LONGEST_CELL],), problem)
             continue
         if any(map(str.strip, cells)):
-            yield Row(line, cells, _misfit(cells, lines.taken, width))
+            misfit = _misfit(cells, lines.taken, width)
+            yield Row(line, cells if misfit is None else cells[:width], misfit)
         elif lines.taken[0].strip(blanks):  # separators or quotes: an empty row, however many there are
             yield Row(line, cells if width is None or width == len(cells) else [""] * width)
 
@@ -208,7 +210,7 @@ def _smiles_and_names(lines: _Lines, delimiter: str, width: int | None) -> Itera
         except StopIteration:
             return
         except csv.Error as error:
-            yield Row(lines.before + 1, (lines.taken[0],), str(error))
+            yield Row(lines.before + 1, (lines.taken[0][:LONGEST_CELL],), str(error))
             continue
         if text:
             cells = text.split("\t") if delimiter == "\t" and "\t" in text else text.split(maxsplit=1)
@@ -298,8 +300,8 @@ def opened(path: Path | FileContent) -> Iterator[BinaryIO]:
                 if start.startswith(magic):
                     raise FileFormatError(f"{path} is {kind}; expected text in UTF-8, plain or gzip. {remedy}")
             if start.startswith(_GZIP):
-                with gzip.GzipFile(fileobj=plain) as unpacked:
-                    yield cast(BinaryIO, unpacked)
+                with unpacked(plain, path) as content:
+                    yield content
             else:
                 yield plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -19,13 +19,19 @@ from pointset.datasets.cache import FileContent
 from pointset.datasets.molecules.parsing import require_rdkit, silent_rdkit
 from pointset.datasets.own.csv_rows import LONGEST_CELL, CsvFile, Row, Table, opened
 from pointset.datasets.own.options import option
-from pointset.errors import FileFormatError, MissingExtraError, SpecError, did_you_mean
+from pointset.datasets.own.unpacking import check_unpacked, check_workbook
+from pointset.errors import FileFormatError, MissingExtraError, PointsetError, SpecError, did_you_mean
 from pointset.text import counted, listed
 
 _RECORD_ENDS = "$$$$"
 _MOST_LINES = 20_000  # of one record: 4,000 atoms and bonds, and long properties
+_MOST_CHARACTERS = 2**22  # of one record
+_MOST_PROPERTIES = 10_000  # different ones in a file: each is a column
 _MOST_ROWS = 2**20  # that a sheet can have; one that skips to row 900,000,000 would be read for ever
 _PROPERTY = re.compile(r">.*?<(.+?)>(?:\s|$)")
+_CELL_BYTES = 2  # at least, of a cell as text: a character and a separator
+_BATCH, _NESTED_BATCH = 8192, 64  # rows of a Parquet file at a time; a cell that is a list may hold many numbers
+_PART_BYTES = 2**26  # of text at a time
 _TITLE = "name"  # the column of the first lines of records
 _EXTRA = "pip install 'pointset[tables]'"
 
@@ -80,6 +86,11 @@ class SdfFile(Table):
             self._records += 1
             self._titles |= bool(record[0].strip())
             names |= dict.fromkeys(name for name, _ in _properties(record))
+            if len(names) > _MOST_PROPERTIES:
+                raise FileFormatError(
+                    f"{self.path} has more than {_MOST_PROPERTIES:,} different properties; expected the same few in "
+                    "all records, as each is a column"
+                )
         if not self._records:
             raise FileFormatError(f"{self.path} holds no records; expected structures, each ended by a line $$$$")
         structure = "smiles" if "smiles" not in (name.lower() for name in names) else "structure"
@@ -96,10 +107,10 @@ class SdfFile(Table):
             smiles, problem = _structure(record)
             cells = [smiles, *([record[0].strip()] if title else []), *(values.get(name, "") for name in self._names)]
             if len(record) > _MOST_LINES:
-                problem = f"the record has more than {_MOST_LINES:,} lines"
+                problem = f"the record has more than {_MOST_LINES:,} lines, or {_MOST_CHARACTERS:,} characters"
             elif max(map(len, cells)) > LONGEST_CELL:
                 problem = f"a property has more than {LONGEST_CELL:,} characters"
-            yield Row(number, cells, problem)
+            yield Row(number, cells if problem is None else [cell[:LONGEST_CELL] for cell in cells], problem)
 
     def count(self) -> int:
         """The number of records."""
@@ -109,14 +120,16 @@ class SdfFile(Table):
 def _records(source: Path | FileContent) -> Iterator[list[str]]:
     """The lines of each record without ``$$$$``; of one that is too long only the first."""
     lines: list[str] = []
+    size = 0
     with opened(source) as binary:
-        for raw in binary:
+        while raw := binary.readline(_MOST_CHARACTERS):
             line = _decoded(raw).rstrip("\r\n")
             if line.startswith(_RECORD_ENDS):
                 yield lines or [""]
-                lines = []
+                lines, size = [], 0
             elif len(lines) <= _MOST_LINES:
-                lines.append(line)
+                size += len(raw)
+                lines += [line] if size < _MOST_CHARACTERS else [""] * (_MOST_LINES + 1)  # too long in either way
     if any(map(str.strip, lines)):
         yield lines
 
@@ -198,7 +211,9 @@ class ExcelFile(Table):
                 f"reading {self.path.name} needs openpyxl, which is not installed: {_EXTRA}; or save the sheet as CSV"
             ) from None
         with opened(self._source) as binary, self._damage_named():
-            workbook = openpyxl.load_workbook(io.BytesIO(binary.read()), read_only=True, data_only=True)
+            content = binary.read()
+            check_workbook(content, self.path)
+            workbook = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
         done = 0  # rows handed out; empty ones wait for one that is not
         try:
             sheet = self._chosen(workbook)
@@ -222,6 +237,8 @@ class ExcelFile(Table):
         """Whatever openpyxl raises: it parses XML as it goes, and checks little."""
         try:
             yield
+        except PointsetError:
+            raise
         except Exception:
             raise FileFormatError(
                 f"{self.path} is not a workbook that can be read; save it again as .xlsx, or the sheet as CSV"
@@ -255,28 +272,40 @@ class ParquetFile(Table):
 
     def __init__(self, source: Path | FileContent):
         super().__init__(source)
-        with self._opened() as file:
+        with self._opened() as (file, packed):
             self.header = tuple(file.schema_arrow.names)
-            self._rows = int(file.metadata.num_rows)
+            about = file.metadata
+            self._rows = int(about.num_rows)
+            claimed = sum(about.row_group(at).total_byte_size for at in range(about.num_row_groups))
         self.width = len(self.header)
         if not self.width:
             raise FileFormatError(f"{self.path} has no columns; expected a table")
+        check_unpacked(max(claimed, self._rows * self.width * _CELL_BYTES), packed, self.path)
 
     def rows(self) -> Iterator[Row]:
         """All rows."""
         number = itertools.count(1)
-        with self._opened() as file:
-            for batch in file.iter_batches(batch_size=8192):
-                columns = [[_as_text(value) for value in column.to_pylist()] for column in batch.columns]
-                for cells in zip(*columns, strict=True):
-                    yield Row(next(number), list(cells))
+        with self._opened() as (file, packed):
+            size = 0
+            nested = any(kind.num_fields for kind in file.schema_arrow.types)
+            for batch in file.iter_batches(batch_size=_NESTED_BATCH if nested else _BATCH):
+                more = sum(map(_text_bytes, batch.columns))
+                size += more
+                check_unpacked(size, packed, self.path)
+                for cells in _cells(batch, parts=1 + more // _PART_BYTES):
+                    problem = None
+                    if max(map(len, cells)) > LONGEST_CELL:
+                        cells = [cell[:LONGEST_CELL] for cell in cells]
+                        problem = f"a cell has more than {LONGEST_CELL:,} characters"
+                    yield Row(next(number), cells, problem)
 
     def count(self) -> int:
         """The number of rows."""
         return self._rows
 
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _opened(self) -> Iterator[tuple[Any, int]]:
+        """The file and its size in bytes; its texts come as dictionaries, where a long one that repeats stands once."""
         try:
             import pyarrow
             import pyarrow.parquet
@@ -286,9 +315,42 @@ class ParquetFile(Table):
             ) from None
         with opened(self._source) as binary:
             try:
-                yield pyarrow.parquet.ParquetFile(binary)
+                packed = self.path.stat().st_size
+                if not binary.seekable():  # packed with gzip as well
+                    binary = io.BytesIO(binary.read())
+                schema = pyarrow.parquet.read_schema(binary)
+                texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.binary())]
+                yield pyarrow.parquet.ParquetFile(binary, read_dictionary=texts), packed
             except (pyarrow.ArrowException, OSError) as error:
                 raise FileFormatError(f"{self.path} is not a whole Parquet file ({str(error)[:120]})") from None
+
+
+def _text_bytes(column: Any) -> int:
+    """About how much the cells of a column take as text."""
+    import pyarrow
+    from pyarrow import compute
+
+    if pyarrow.types.is_dictionary(column.type):
+        if column.dictionary.type not in (pyarrow.string(), pyarrow.binary()):
+            return len(column) * _CELL_BYTES
+        lengths = compute.binary_length(column.dictionary).take(column.indices)
+        return len(column) * _CELL_BYTES + (compute.sum(lengths).as_py() or 0)
+    return int(column.nbytes) if column.type.num_fields else len(column) * _CELL_BYTES
+
+
+def _cells(batch: Any, *, parts: int) -> Iterator[list[str]]:
+    """The rows of a batch, made text a part at a time."""
+    import pyarrow
+
+    step = max(1, -(-len(batch) // parts))
+    for start in range(0, len(batch), step):
+        part = batch.slice(start, step)
+        columns = [
+            column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
+            for column in part.columns
+        ]
+        texts = [[_as_text(value) for value in column.to_pylist()] for column in columns]
+        yield from map(list, zip(*texts, strict=True))
 
 
 def _as_text(value: object) -> str:
