@@ -121,6 +121,22 @@ def test_columns_that_are_there_already_are_kept_apart() -> None:
     assert "named predicted_logS_2, status_3" in warned
 
 
+FORMULAS = ["=1+1", "+cmd", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1", "-1.5", "+2e-3", "plain", "[=1]"]
+
+
+def test_cells_that_spreadsheets_take_for_formulas() -> None:
+    """They come as they are, unless the output is for a spreadsheet: then all but numbers get an apostrophe."""
+    with Path("in.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["=name", "smiles"], *([one, "CCO"] for one in FORMULAS), ["x", "=CCO"]])
+    invoke("predict", "model", "in.csv", "-o", "exact.csv")
+    assert [row["=name"] for row in rows_of("exact.csv")] == [*FORMULAS, "x"]
+    invoke("predict", "model", "in.csv", "-o", "safe.csv", "--spreadsheet-safe")
+    rows, exact = rows_of("safe.csv"), rows_of("exact.csv")
+    assert [row["'=name"] for row in rows] == [*(f"'{one}" for one in FORMULAS[:6]), *FORMULAS[6:], "x"]
+    assert rows[-1]["smiles"] == "'=CCO" and rows[-1]["status"] != "ok"
+    assert [row["predicted_logS"] for row in rows] == [row["predicted_logS"] for row in exact]
+
+
 def test_numbers_are_in_the_targets_units() -> None:
     scale = TargetScale(torch.tensor([-11_000.0]).double(), torch.tensor([0.5]).double())
     write("scaled.zip", molecule_card(), scale=scale)

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,21 @@ from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from pointset.errors import FileFormatError
+
+_FORMULA_STARTS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+)  # wide ones behave alike
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
 
 def cache_folder() -> Path:
@@ -145,6 +161,11 @@ def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterato
         line = io.StringIO(newline="")
         csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(row)
         yield line.getvalue().removesuffix("\r\n") + "\n"
+
+
+def not_a_formula(cell: str) -> str:
+    """The cell behind an apostrophe where a spreadsheet would take it for a formula; numbers stay as they are."""
+    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(cell) else cell
 
 
 def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:

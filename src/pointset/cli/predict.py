@@ -88,6 +88,13 @@ _Descriptors = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="For a model trained with a table of descriptors: that of these molecules."),
 ]
+_SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="Put an apostrophe before names and other texts that a spreadsheet would take for formulas (=, +, -, @).",
+    ),
+]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace OUT.csv if it exists.")]
 _Restart = Annotated[bool, typer.Option("--restart", help="Start over instead of resuming an interrupted call.")]
 
@@ -108,6 +115,7 @@ def predict(
     batch_size: _BatchSize = 256,
     workers: _Workers = None,
     device: DeviceOption = Device.AUTO,
+    spreadsheet_safe: _SpreadsheetSafe = False,
     overwrite: _Overwrite = False,
     restart: _Restart = False,
     quiet: QuietFlag = False,
@@ -135,6 +143,7 @@ def predict(
         descriptors=descriptors,
         batch_size=batch_size,
         workers=workers,
+        spreadsheet_safe=spreadsheet_safe,
         confidence=None if no_intervals else confidence,
     )
 
@@ -157,6 +166,7 @@ def embed(
     batch_size: _BatchSize = 256,
     workers: _Workers = None,
     device: DeviceOption = Device.AUTO,
+    spreadsheet_safe: _SpreadsheetSafe = False,
     overwrite: _Overwrite = False,
     restart: _Restart = False,
     quiet: QuietFlag = False,
@@ -185,6 +195,7 @@ def embed(
         descriptors=descriptors,
         batch_size=batch_size,
         workers=workers,
+        spreadsheet_safe=spreadsheet_safe,
     )
 
 

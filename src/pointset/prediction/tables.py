@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pointset.datasets.card import Card, Task
 from pointset.datasets.molecules.reader import MoleculeReader, ReadMolecule
 from pointset.errors import FileFormatError, PointsetError
+from pointset.files import not_a_formula
 from pointset.prediction.journal import Progress, ResumableOutput
 from pointset.prediction.sources import (
     DatasetSource,
@@ -63,6 +64,7 @@ class PredictionOptions:
     descriptors: Path | None = None  # a table of them, for a model that was trained with one
     workers: int | None = None  # processes that read SMILES
     confidence: float | None = CONFIDENCE  # of intervals and sets; None: predictions alone
+    spreadsheet_safe: bool = False  # whether cells that a spreadsheet would take for formulas get an apostrophe
 
 
 class TablePrediction:
@@ -94,7 +96,9 @@ class TablePrediction:
             "question": "representations" if options.embed else "predictions",
             "batch size": options.batch_size,
             "confidence": None if found is None else options.confidence,
+            "spreadsheet-safe": options.spreadsheet_safe or None,
         }
+        self._written: Callable[[str], str] = not_a_formula if options.spreadsheet_safe else str
 
     @property
     def renamed(self) -> list[str]:
@@ -103,7 +107,7 @@ class TablePrediction:
 
     def begin(self, output: ResumableOutput) -> int:
         """Open the output; returns how many rows an earlier call has finished."""
-        output.begin(self._identity, self._columns.header)
+        output.begin(self._identity, [*map(self._written, self._columns.header)])
         return output.progress.entries
 
     def run(self, output: ResumableOutput, advance: Advance) -> None:
@@ -138,7 +142,8 @@ class TablePrediction:
 
     def _write_window(self, chunk: Sequence[InputRow], window: Window, output: ResumableOutput) -> None:
         outcomes = self._engine.outcomes(window, self._output)
-        written = list(self._columns.lines(chunk, window.items, outcomes))
+        lines = self._columns.lines(chunk, window.items, outcomes)
+        written = [[*map(self._written, line)] for line in lines]
         bad = [f"{chunk[place].place}: {_reason(outcomes.errors[place])}" for place in sorted(outcomes.errors)]
         before = output.progress
         after = Progress(
