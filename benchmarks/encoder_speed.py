@@ -51,7 +51,7 @@ import torch
 import pointset
 from common import machine, report
 from operations import COUNTED, operations
-from padded_reference import REFERENCES, eigenpairs, reference_of
+from padded_reference import TIMED, eigenpairs, reference_of
 from pointset.encoders import model as execution
 from pointset.machine import peak_bytes, resident_bytes
 from pointset.native.build import status
@@ -119,7 +119,7 @@ def reference_steps(
     work: Work, models: dict[str, pointset.PointModel], setting: Setting
 ) -> dict[str, Callable[[], None]]:
     """Of the padded references; their first steps are on two graphs, as one on all takes half a minute."""
-    references = {reference_name(preset): reference_of(models[preset]) for preset in REFERENCES}
+    references = {reference_name(preset): reference_of(models[preset]) for preset in TIMED}
     for reference in references.values():
         training_step(reference, *work.padded(2))()
     return {name: training_step(reference, *work.padded(setting.graphs)) for name, reference in references.items()}
@@ -242,7 +242,7 @@ def figures_of_times(found: dict[str, Any], setting: Setting, threads: int) -> d
     figures[f"{label}: step of the padded reference, s"] = round(medians[reference_name("pst-released")], 2)
     figures[f"{label}: step of the padded reference of pst, s"] = round(medians[reference_name("pst")], 2)
     figures[f"{label}: of which eigenvectors, s"] = round(medians["eigh"], 3)
-    for preset in REFERENCES:
+    for preset in TIMED:
         figures[f"{label}: reference / {preset}"] = round(medians[reference_name(preset)] / medians[preset], 2)
     for group in groups_of(setting):
         names = {case.preset: case.name for case in cases(setting) if case.group == group}

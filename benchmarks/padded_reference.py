@@ -4,7 +4,8 @@ The same mathematics as `PointModel.from_preset("pst-released")` and `("pst")`, 
 a batch padded to its largest graph, channels last, einsum for every product, boolean masks, the eigenvectors of the
 padded Laplacian computed inside the forward pass in the type of the model (float32), gradients by autograd. Written
 from the description of the models; `tests/test_padded_reference.py` shows that outputs and gradients agree with ours
-for the same weights.
+for the same weights. Of `pst-released` there are edge features and positions (`pst-released-star`), too, and the
+one-layer embedding of `pst-released-zinc`; of `pst` there are neither.
 
 B graphs, N nodes of the largest, M = N − 1 padded rank (the smallest eigenpair is always dropped), d channels.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,8 @@ from pointset.encoders.coordinates import LearnedFromRoot
 from pointset.encoders.pst import PSTLayer
 from pointset.encoders.released import ReleasedPSTLayer
 from pointset.points.graphs import Graph
+from pointset.registry import preset_named
+from pointset.specs import Reals, Spec
 
 ZERO_BELOW = 1e-4  # eigenvalues of smaller magnitude are masked
 LENGTH_FLOOR = 1e-3
@@ -41,6 +44,8 @@ class PaddedBatch(NamedTuple):
     adjacency: Tensor  # (B, N, N) weights
     categories: Tensor  # (B, N, c) from 1; 0 is padding
     present: Tensor  # (B, N) whether there is a node
+    edges: Tensor | None = None  # (B, N, N, c) features, 0 where there is no edge: reals, or categories from 1
+    positions: Tensor | None = None  # (B, N, 3)
 
 
 def pad(graphs: Sequence[Graph], dtype: torch.dtype = torch.float32) -> PaddedBatch:
@@ -48,6 +53,11 @@ def pad(graphs: Sequence[Graph], dtype: torch.dtype = torch.float32) -> PaddedBa
     largest = max(graph.num_nodes for graph in graphs)
     adjacency = torch.zeros(len(graphs), largest, largest, dtype=dtype)
     categories, present = [], torch.zeros(len(graphs), largest, dtype=torch.bool)
+    edges, positions = _padded_edges(graphs, largest, dtype), None
+    if graphs[0].features.pos is not None:
+        positions = torch.zeros(len(graphs), largest, 3, dtype=dtype)
+        for position, graph in enumerate(graphs):
+            positions[position, : graph.num_nodes] = torch.as_tensor(graph.features.pos)
     for position, graph in enumerate(graphs):
         weights = 1.0 if graph.weights is None else torch.as_tensor(graph.weights, dtype=dtype)
         low, high = torch.as_tensor(graph.edges)
@@ -58,7 +68,23 @@ def pad(graphs: Sequence[Graph], dtype: torch.dtype = torch.float32) -> PaddedBa
             raise ValueError(f"graph {position} has no node features; the reference expects categories")
         shifted = graph.features.x.reshape(graph.num_nodes, -1) + 1
         categories.append(nn.functional.pad(shifted, (0, 0, 0, largest - graph.num_nodes)))
-    return PaddedBatch(adjacency, torch.stack(categories), present)
+    return PaddedBatch(adjacency, torch.stack(categories), present, edges, positions)
+
+
+def _padded_edges(graphs: Sequence[Graph], largest: int, dtype: torch.dtype) -> Tensor | None:
+    """(B, N, N, c): reals as they are, whole numbers one more, so that 0 is left for what is no edge."""
+    first = graphs[0].features.edge_attr
+    if first is None:
+        return None
+    is_real, columns = first.is_floating_point(), first.reshape(len(first), -1).shape[1]
+    edges = torch.zeros(len(graphs), largest, largest, columns, dtype=dtype if is_real else torch.long)
+    for position, graph in enumerate(graphs):
+        assert graph.features.edge_attr is not None
+        rows = graph.features.edge_attr.reshape(-1, columns).to(edges.dtype) + (0 if is_real else 1)
+        low, high = torch.as_tensor(graph.edges)
+        edges[position, low, high] = rows
+        edges[position, high, low] = rows
+    return edges
 
 
 def eigenpairs(adjacency: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,7 +128,7 @@ class PaddedEigenvalues(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
-        self.embedding = MLP([1, 2 * channels, channels], norm=True)
+        self.embedding = self.made_embedding(channels)
         self.layers = nn.ModuleList(PaddedDeepSet(channels) for _ in range(3))
 
     def forward(self, eigenvalues: Tensor, kept: Tensor) -> Tensor:
@@ -111,6 +137,45 @@ class PaddedEigenvalues(nn.Module):
         for layer in self.layers:
             x = layer(x, kept)
         return x.masked_fill(~kept.unsqueeze(-1), 0)
+
+    def made_embedding(self, channels: int) -> nn.Module:
+        """Of one number."""
+        return MLP([1, 2 * channels, channels], norm=True)
+
+
+class PaddedShortEigenvalues(PaddedEigenvalues):
+    """The same with an embedding of one layer, 1 → d."""
+
+    def made_embedding(self, channels: int) -> nn.Module:
+        """Of one number."""
+        return MLP([1, channels], norm=True)
+
+
+class PaddedEdges(nn.Module):
+    """e_ij: an embedding of the edge's features, for PST* times one of the distance."""
+
+    def __init__(self, edge: Spec, channels: int, distances: bool):
+        super().__init__()
+        sizes = edge.sizes if isinstance(edge, Categories) else ()
+        self.tables = nn.ModuleList(nn.Embedding(size + 1, channels, padding_idx=0) for size in sizes)
+        self.norm = nn.LayerNorm(channels, elementwise_affine=False)
+        self.linear = nn.Linear(edge.width, channels) if isinstance(edge, Reals) else None
+        self.distances = MLP([1, 2 * channels, channels], norm=True) if distances else None
+
+    def forward(self, batch: PaddedBatch) -> Tensor:
+        """Batch → (B, N, N, d), of pairs that are there."""
+        result: Tensor | None = None
+        if batch.edges is not None and self.linear is not None:
+            result = self.linear(batch.edges)
+        elif batch.edges is not None and len(self.tables):
+            result = self.norm(sum(table(batch.edges[..., c]) for c, table in enumerate(self.tables)))
+        if self.distances is not None and batch.positions is not None:
+            near = self.distances(torch.cdist(batch.positions, batch.positions).unsqueeze(-1))
+            result = near if result is None else result * near
+        if result is None:
+            raise ValueError("the batch has neither edge features nor positions, for which the reference was made")
+        pairs = batch.present.unsqueeze(1) & batch.present.unsqueeze(2)
+        return result.masked_fill(~pairs.unsqueeze(-1), 0)
 
 
 class PaddedFromRoot(nn.Module):
@@ -195,8 +260,17 @@ class PaddedModel(nn.Module):
     function_type: type[nn.Module]
     layer_type: type[nn.Module]
 
-    def __init__(self, sizes: Sequence[int], channels: int, layers: int, out: int = 1):
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        channels: int,
+        layers: int,
+        out: int = 1,
+        edge: Spec = None,
+        distances: bool = False,
+    ):
         super().__init__()
+        self.edges = None if edge is None and not distances else PaddedEdges(edge, channels, distances)
         self.tables = nn.ModuleList(nn.Embedding(size + 1, channels, padding_idx=0) for size in sizes)
         self.norm_s = nn.LayerNorm(channels, elementwise_affine=False)
         self.function = self.function_type(channels)
@@ -209,6 +283,8 @@ class PaddedModel(nn.Module):
         kept = values.abs() >= ZERO_BELOW
         vectors = vectors * (batch.present.unsqueeze(2) & kept.unsqueeze(1))
         v = vectors.unsqueeze(-1) * self.function(values, kept).unsqueeze(1)
+        if self.edges is not None:  # the channels c of the edges are summed over
+            v = torch.einsum("bijc,bjmd->bimd", self.edges(batch), v)
         s: Tensor = self.norm_s(sum(table(batch.categories[..., c]) for c, table in enumerate(self.tables)))
         count = batch.present.sum(1).view(-1, 1).to(v.dtype)
         scale = (count**SIZE_EXPONENT).view(-1, 1, 1, 1)
@@ -233,7 +309,19 @@ class PaddedPST(PaddedModel):
     function_type, layer_type = PaddedFromRoot, PaddedPSTLayer
 
 
-REFERENCES: dict[str, type[PaddedModel]] = {"pst-released": PaddedReleased, "pst": PaddedPST}
+class PaddedShort(PaddedModel):
+    """The released model with an embedding of eigenvalues in one layer."""
+
+    function_type, layer_type = PaddedShortEigenvalues, PaddedLayer
+
+
+REFERENCES: dict[str, type[PaddedModel]] = {
+    "pst-released": PaddedReleased,
+    "pst-released-star": PaddedReleased,
+    "pst-released-zinc": PaddedShort,
+    "pst": PaddedPST,
+}
+TIMED = ("pst-released", "pst")  # by encoder_speed.py
 
 
 class SharedWeight(NamedTuple):
@@ -246,18 +334,27 @@ class SharedWeight(NamedTuple):
 
 
 def reference_of(model: PointModel) -> PaddedModel:
-    """The reference with the weights of a model of `pst-released` or `pst` with categorical node features."""
+    """The reference with the weights of a model of one of these presets with categorical node features."""
     settings = model.settings
     if settings is None or settings.preset not in REFERENCES or not isinstance(settings.node, Categories):
         raise ValueError(f"the reference knows {' and '.join(REFERENCES)} with categorical node features only")
-    if settings.edge is not None or settings.pooling != "mean" or settings.level != "graph":
-        raise ValueError("the reference knows no edge features and no pooling but the mean over the nodes")
-    reference = REFERENCES[settings.preset](settings.node.sizes, settings.dim, settings.layers, settings.out)
+    if settings.pooling != "mean" or settings.level != "graph":
+        raise ValueError("the reference knows no pooling but the mean over the nodes")
+    if settings.preset == "pst" and settings.edge is not None:
+        raise ValueError("the reference of pst knows no edge features")
+    reference = REFERENCES[settings.preset](
+        settings.node.sizes,
+        settings.dim,
+        settings.layers,
+        settings.out,
+        settings.edge,
+        preset_named(settings.preset).uses_positions,
+    )
     reference.to(model.readout.linear.weight.dtype)
     with torch.no_grad():
         for parameter in reference.parameters():  # padding stays 0; of the last layer's vectors nothing is read
             parameter.fill_(1 / settings.dim)
-        for table in reference.tables:
+        for table in (*reference.tables, *([] if reference.edges is None else reference.edges.tables)):
             next(table.parameters())[0] = 0
         for weight in shared_weights(model, reference):
             weight.theirs[weight.their_rows] = weight.ours[weight.rows]
@@ -268,6 +365,8 @@ def shared_weights(model: PointModel, reference: PaddedModel) -> Iterator[Shared
     """Every weight of ours beside its place in the reference."""
     for ours, theirs in zip(model.scalars.parameters(), reference.tables.parameters(), strict=True):
         yield SharedWeight(ours, theirs, their_rows=slice(1, None))  # row 0 is padding there
+    if reference.edges is not None:
+        yield from _of_edges(model.coordinates.pairs, reference.edges)
     yield from _of_function(model.coordinates.function, reference.function)
     our_layers = [module for module in model.encoder.modules() if isinstance(module, ReleasedPSTLayer | PSTLayer)]
     for our_layer, their_layer in zip(our_layers, reference.layers, strict=True):
@@ -276,6 +375,16 @@ def shared_weights(model: PointModel, reference: PaddedModel) -> Iterator[Shared
         elif isinstance(our_layer, ReleasedPSTLayer) and isinstance(their_layer, PaddedLayer):
             yield from _of_released_layer(our_layer, their_layer)
     yield from _in_order(model.readout.linear, reference.readout)
+
+
+def _of_edges(ours: Any, theirs: PaddedEdges) -> Iterator[SharedWeight]:
+    if ours.tables is not None:
+        for mine, other in zip(ours.tables.parameters(), theirs.tables.parameters(), strict=True):
+            yield SharedWeight(mine, other, their_rows=slice(1, None))
+    if theirs.linear is not None:
+        yield from _in_order(ours.linear, theirs.linear)
+    if theirs.distances is not None:
+        yield from _in_order(ours.distances, theirs.distances)
 
 
 def _of_function(ours: nn.Module | Tensor, theirs: nn.Module) -> Iterator[SharedWeight]:

@@ -25,6 +25,7 @@ from pointset.encoders.released import (
     FreeVectorsLayer,
     FreeVectorsPST,
     Gate,
+    IndicatorPairWeights,
     ReleasedPSDS,
     ReleasedPSDSLayer,
     ReleasedPST,
@@ -363,12 +364,17 @@ def pair_weights_by_loops(pairs: Any, data: Data, nodes: int, released: bool) ->
     """
     result = np.zeros((nodes, nodes, CHANNELS))
     if pairs.spec is not None:
+        as_indicators = isinstance(pairs, IndicatorPairWeights) and pairs.tables is not None
         if released and pairs.linear is not None:
             result += array(pairs.linear.bias)
+        if as_indicators:
+            result += array(pairs.bias)
         for column in range(data.edge_index.shape[1]):
             i, j = data.edge_index[:, column].tolist()
             result[i, j] = features_by_loops(pairs.tables, pairs.linear, data.edge_attr[column])
-            if released and pairs.tables is not None:
+            if as_indicators:
+                result[i, j] += array(pairs.bias)
+            elif released and pairs.tables is not None:
                 result[i, j] = loops.layer_norm(result[i, j])
     for i, j in itertools.product(range(nodes), repeat=2):
         if pairs.distances is not None:

@@ -84,6 +84,7 @@ def _released(
     *,
     encoder: str = "ReleasedPST",
     function: str = "",
+    pairs: str = "ReleasedPairWeights",
     distances: str | None = None,
 ) -> Preset:
     """``pst-released``, or it with some parts changed."""
@@ -94,7 +95,7 @@ def _released(
         encoder=f"{here}.{encoder}",
         coordinates=f"{here}.ReleasedCoordinates",
         function=f"{here}.{function}" if function else "pointset.encoders.coordinates.LearnedDeepSet",
-        pairs=f"{here}.ReleasedPairWeights",
+        pairs=f"{here}.{pairs}",
         distances=None if distances is None else f"{here}.{distances}",
     )
 
@@ -129,6 +130,9 @@ PRESETS: dict[str, Preset] = {
     ),
     "pst-released-zinc": _released(
         "pst-released with their options for ZINC: eigenvalues embedded by one layer", function="ShortDeepSet"
+    ),
+    "pst-released-qm9": _released(
+        "pst-released as they have it for QM9: categories of edges through a linear map", pairs="IndicatorPairWeights"
     ),
     "pst-released-peptides": _released(
         "pst-released with their options for Peptides-func: vectors not normalised", encoder="FreeVectorsPST"
@@ -168,6 +172,9 @@ PRESETS: dict[str, Preset] = {
         "the released model with distances in space",
         "the Point Set Transformer with distances in space (PST*) as its authors released it",
         distances="PlainDistances",
+    ),
+    "pst-released-qm9-star": _released(
+        "pst-released-qm9 with distances in space", pairs="IndicatorPairWeights", distances="PlainDistances"
     ),
     "psds": Preset(
         "Point Set DeepSet, Appendix K", "the Point Set DeepSet (PSDS)", encoder="pointset.encoders.psds.PSDS"

@@ -7,7 +7,7 @@ in its class, the differences from the paper in docs/departures_from_paper.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -121,25 +121,27 @@ class ReleasedPairWeights(PairWeights):
             return near.sum(0, keepdim=True)
         if self.vanishes:
             return 0 * self.of_edges(group).sum(0, keepdim=True)  # the features are checked all the same
-        weights = self.of_edges(group, None if self.linear is None else self.linear.bias)
+        weights = self.of_edges(group, self._elsewhere())
         return (weights if self.distances is None else weights * self.distances(group)).sum(0, keepdim=True)
 
     def record_sums(self, program: Program, v: Symbol, base: Symbol | None) -> Symbol:
         """base_i + Σ_j e_ij v_j for the native kernels, the number e_ij once for each channel of v."""
         if self.distances is None:
             edges = program.input(Space.EDGES, self.channels, self._numbers, differentiable=True)
-            if self.linear is None:  # over the edges alone, as other pairs weigh nothing
+            if self._elsewhere() is None:  # over the edges alone, as other pairs weigh nothing
                 return program.record(Code.EDGE_SUMS, [edges, v, base], v.space, v.width)
-            return plain_sums(record_pairs(program, edges, self._elsewhere(program, self._bias_sums)), v, base)
+            elsewhere = program.linear(program.ones(), self._elsewhere_sums, outputs=self.channels)
+            return plain_sums(record_pairs(program, edges, elsewhere), v, base)
         weights = record_distances(self.distances, program)
         if self.spec is not None:
-            elsewhere = None if self.linear is None else self._elsewhere(program, self._bias_column)
-            weights = record_pairs(program, self.record_edges(program), elsewhere) * weights
+            plain = self._elsewhere() is None
+            rest = None if plain else program.linear(program.ones(), self._elsewhere_column, outputs=self.channels)
+            weights = record_pairs(program, self.record_edges(program), rest) * weights
         return plain_sums(program.linear(weights, self._ones, outputs=self.channels), v, base)
 
-    def _elsewhere(self, program: Program, column: Callable[[], Tensor]) -> Symbol:
-        """What stands where there is no edge: a row from a column (d, 1)."""
-        return program.linear(program.ones(), column, outputs=self.channels)
+    def _elsewhere(self) -> Tensor | None:
+        """(d,) what stands where there is no edge."""
+        return None if self.linear is None else self.linear.bias
 
     def _numbers(self, flat: Any) -> Tensor:
         """(M, d): the number of each edge, d times."""
@@ -150,19 +152,51 @@ class ReleasedPairWeights(PairWeights):
         """(d, d): times it, every channel is the sum of all."""
         return next(self.parameters()).new_ones(self.channels, self.channels)
 
-    def _bias_sums(self) -> Tensor:
+    def _elsewhere_column(self) -> Tensor:
         """(d, 1)."""
-        return self._bias_column().sum(0, keepdim=True).expand(self.channels, 1)
+        elsewhere = self._elsewhere()
+        if elsewhere is None:
+            raise SpecError("nothing stands where there is no edge")
+        return elsewhere.unsqueeze(1)
 
-    def _bias_column(self) -> Tensor:
-        """(d, 1)."""
-        if self.linear is None or self.linear.bias is None:
-            raise SpecError("only real features have a linear map with a bias")
-        return self.linear.bias.unsqueeze(1)
+    def _elsewhere_sums(self) -> Tensor:
+        """(d, 1), each the sum of all."""
+        return self._elsewhere_column().sum(0, keepdim=True).expand(self.channels, 1)
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""
         return "all 0: categories behind LayerNorm" if self.vanishes else ""
+
+
+class IndicatorPairWeights(ReleasedPairWeights):
+    """The same for categories that the authors give as columns of zeros and ones, and so to a linear map.
+
+    An edge of category c has row c of a table plus a bias, other pairs have the bias; there is no LayerNorm.
+    """
+
+    takes_padding = True
+
+    def __init__(self, spec: Spec, channels: int, distances: nn.Module | None):
+        super().__init__(spec, channels, distances)
+        self.bias = None
+        if self.tables is not None:
+            reach = 1 / math.sqrt(sum(len(table) for table in self.tables.parameters()))
+            self.bias = nn.Parameter(torch.empty(channels).uniform_(-reach, reach))
+            for table in self.tables.parameters():
+                nn.init.uniform_(table, -reach, reach)  # as the linear map would begin
+
+    @property
+    def vanishes(self) -> bool:
+        """It does not."""
+        return False
+
+    def by_edge(self, group: PointGroup) -> Tensor:
+        """(d, M): each edge's embedding."""
+        embedded = PairWeights.by_edge(self, group)
+        return embedded if self.bias is None else embedded + self.bias.unsqueeze(1)
+
+    def _elsewhere(self) -> Tensor | None:
+        return super()._elsewhere() if self.bias is None else self.bias
 
 
 class ReleasedCoordinates(Coordinates):
