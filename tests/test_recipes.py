@@ -8,7 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -21,11 +21,10 @@ from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError
 from pointset.registry import preset_names
 from pointset.runs.recipe import (
-    MetricName,
-    PresetName,
     Recipe,
     check_ready,
     check_schedule,
+    choices,
     expectation,
     is_group,
     known_keys,
@@ -155,8 +154,8 @@ def test_models_of_psds_differ_in_the_preset_only() -> None:
 
 
 def test_names_that_need_torch_are_those_of_the_encoders_and_datasets() -> None:
-    assert get_args(PresetName) == tuple(preset_names())
-    assert {metric.value for metric in Metric} <= set(get_args(MetricName))
+    assert choices("model.preset") == preset_names()
+    assert {metric.value for metric in Metric} <= set(choices("metric"))
 
 
 # --- as printed in the paper
@@ -408,7 +407,7 @@ def recipe_values(draw: st.DrawFn) -> dict[str, Any]:
         "model": {"preset": draw(st.sampled_from(preset_names())), "noise": draw(numbers)},
         "optimizer": {"lr": draw(numbers.filter(bool)), "clip": draw(st.none() | numbers.filter(bool))},
         "trainer": {"epochs": draw(st.integers(1)), "batch_size": draw(st.integers(1))},
-        "metric": draw(st.none() | st.sampled_from(get_args(MetricName))),
+        "metric": draw(st.none() | st.sampled_from(choices("metric"))),
         "seed": draw(st.integers(0, 2**32 - 1)),
     }
 

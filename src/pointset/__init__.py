@@ -18,11 +18,13 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset import errors as errors
     from pointset import models as models
     from pointset import testing as testing
+    from pointset.datasets.loading import register_dataset as register_dataset
     from pointset.encoders.batch import PointBatch as PointBatch
     from pointset.encoders.batch import collate as collate
     from pointset.encoders.loader import PointLoader as PointLoader
     from pointset.encoders.model import PointModel as PointModel
     from pointset.encoders.native import torch_path as torch_path
+    from pointset.metrics import register_metric as register_metric
     from pointset.points.convert import to_points as to_points
     from pointset.points.convert import to_points_many as to_points_many
     from pointset.points.graphs import GraphArrays as GraphArrays
@@ -35,6 +37,7 @@ if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name
     from pointset.points.transforms import AddEncoding as AddEncoding
     from pointset.points.transforms import ToPoints as ToPoints
     from pointset.prediction.predictor import load as load
+    from pointset.registry import register_encoder as register_encoder
     from pointset.runs.recipe_files import read_recipe as read_recipe
     from pointset.specs import Categories as Categories
     from pointset.specs import Reals as Reals

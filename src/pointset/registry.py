@@ -3,20 +3,24 @@
 :data:`PRESETS` is the only list of models: the names that a recipe accepts, ``pointset compare --list``, the reports
 and the paper's tables are derived from it. A new preset is one entry here, and its parts wherever they belong. A part
 is named by its import path and imported when a model is built, so reading the list needs no torch, and the encoders
-know nothing of the baselines.
+know nothing of the baselines. Users add their own with :func:`register_encoder`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
+from pointset import extensions
 from pointset.errors import SpecError, did_you_mean
 
-Kind = Literal["paper", "baseline"]
+Kind = Literal["paper", "baseline", "own"]  # own: registered by a user
 Part = str | Callable[..., Any]  # an import path, or the class itself
+Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -246,6 +250,9 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+_BUILT_IN = frozenset(PRESETS)
+
+
 def preset_names(kind: Kind | None = None) -> list[str]:
     """The names of all models, the paper's variants first; or of those of one kind."""
     return [name for name, preset in PRESETS.items() if kind is None or preset.kind == kind]
@@ -257,18 +264,178 @@ def preset_named(name: str) -> Preset:
     Raises:
         SpecError: there is none; the message lists them all.
     """
-    if not isinstance(name, str) or name not in PRESETS:
+    preset = extensions.look_up("encoder", PRESETS, name)
+    if preset is None:
         hint = did_you_mean(str(name).lower(), list(PRESETS))
-        raise SpecError(f"got preset {name!r}; expected one of {', '.join(PRESETS)}{hint}")
-    return PRESETS[name]
+        raise SpecError(f"got preset {name!r}; expected one of {', '.join(PRESETS)}{hint}{OWN_HINT}")
+    return preset
+
+
+OWN_HINT = (
+    "\nOne of your own is known once its module is imported: pointset --import my_module …, or in Python import it"
+)
+
+
+def is_preset(name: object) -> bool:
+    """Whether there is one of this name; looks at what was registered, too."""
+    return extensions.look_up("encoder", PRESETS, name) is not None
+
+
+def is_own(name: str) -> bool:
+    """Whether a user has registered it."""
+    return name not in _BUILT_IN
 
 
 def preset_title(name: str) -> str:
     """How a sentence calls the model: ``the Point Set Transformer (PST)``; also of a preset that is not known here."""
     preset = PRESETS.get(name)
+    if preset is not None and preset.kind == "own":
+        return preset.title or f"the user's own model ({name})"
     return preset.title if preset and preset.title else f"the Point Set Transformer (variant {name})"
 
 
 def is_baseline(name: str) -> bool:
     """Whether the model of this name is a baseline: without coordinates, and so without noise on them."""
     return preset_named(name).kind == "baseline"
+
+
+# --- a user's own
+
+
+@overload
+def register_encoder(
+    name: str,
+    encoder: None = None,
+    *,
+    like: str = ...,
+    function: Callable[..., Any] | None = ...,
+    matrix: str | None = ...,
+    summary: str = ...,
+    title: str = ...,
+    replace: bool = ...,
+) -> Callable[[Made], Made]: ...
+@overload
+def register_encoder(
+    name: str,
+    encoder: Made,
+    *,
+    like: str = ...,
+    function: Callable[..., Any] | None = ...,
+    matrix: str | None = ...,
+    summary: str = ...,
+    title: str = ...,
+    replace: bool = ...,
+) -> Made: ...
+def register_encoder(
+    name: str,
+    encoder: Any = None,
+    *,
+    like: str = "pst",
+    function: Callable[..., Any] | None = None,
+    matrix: str | None = None,
+    summary: str = "",
+    title: str = "",
+    replace: bool = False,
+) -> Any:
+    """Give an encoder of your own a name, under which recipes, the shell and bundles know it; also as a decorator.
+
+    What stands before it (coordinates, f, weights of pairs) and behind it (pooling, head) is that of the preset
+    ``like``.
+
+    Args:
+        name: the new name, for ``PointModel.from_preset(name)`` and ``model.preset=name``.
+        encoder: an ``nn.Module`` class called with (channels, layers), whose ``forward`` takes a
+            :class:`~pointset.encoders.PointState` (s (d, B, n), v (d, B, n, r)) and returns one with s of that shape.
+        like: the preset whose other parts it takes.
+        function: another f of the eigenvalues, called with (channels): λ (B, r) → f(λ) (d, B, r).
+        matrix: another matrix; see :data:`pointset.points.matrices.MATRICES`.
+        summary: a line for ``pointset compare --list``; by default the first line of the docstring.
+        title: the model inside a sentence of a report.
+        replace: take the place of an encoder of another definition that you have registered under this name.
+
+    Raises:
+        SpecError: the name is taken, or it is not such a class.
+
+    Example:
+        >>> import torch, pointset
+        >>> @pointset.register_encoder("mean-field")
+        ... class MeanField(torch.nn.Module):
+        ...     def __init__(self, channels, layers):
+        ...         super().__init__()
+        ...         self.linear = torch.nn.Linear(channels, channels)
+        ...
+        ...     def forward(self, state):
+        ...         lengths = state.v.square().sum(-1)
+        ...         return state._replace(s=state.s + self.linear(lengths.movedim(0, -1)).movedim(-1, 0))
+        >>> model = pointset.PointModel.from_preset("mean-field", dim=8, layers=1)
+    """
+    module = extensions.calling_module()
+
+    def register(made: Made) -> Made:
+        _check_encoder(name, made)
+        earlier = PRESETS.get(name)
+        same = earlier is not None and extensions.same_thing(earlier.encoder, made)
+        extensions.check_name("encoder", name, name in _BUILT_IN, same, replace)
+        PRESETS[name] = _own_preset(name, made, like, function, matrix, summary, title)
+        extensions.note_registration("encoder", name, module)
+        return made
+
+    return register if encoder is None else register(encoder)
+
+
+def _own_preset(
+    name: str,
+    encoder: Callable[..., Any],
+    like: str,
+    function: Callable[..., Any] | None,
+    matrix: str | None,
+    summary: str,
+    title: str,
+) -> Preset:
+    base = preset_named(like)
+    if base.kind == "baseline":
+        raise SpecError(
+            f"got like={like!r}, a baseline, whose encoder takes other inputs; expected one of "
+            f"{', '.join(preset_names('paper'))}"
+        )
+    text = (inspect.getdoc(encoder) or "").strip().partition("\n")[0]
+    return dataclasses.replace(
+        base,
+        summary=summary or text.rstrip(".") or f"{name}, an encoder of your own",
+        title=title,
+        kind="own",
+        encoder=encoder,
+        function=base.function if function is None else function,
+        matrix=base.matrix if matrix is None else load_part("pointset.points.matrices.matrix_named")(matrix).name,
+    )
+
+
+def _check_encoder(name: str, encoder: object) -> None:
+    """Refuse what could not be built or called, before a recipe names it."""
+    from torch import nn
+
+    example = "class MyEncoder(torch.nn.Module) with __init__(self, channels, layers) and forward(self, state)"
+    if isinstance(encoder, nn.Module):
+        raise SpecError(
+            f"got an instance of {type(encoder).__name__} as the encoder {name!r}; expected the class itself, which a "
+            f"recipe builds in its own size: {example}"
+        )
+    if not callable(encoder) or (isinstance(encoder, type) and not issubclass(encoder, nn.Module)):
+        got = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
+        raise SpecError(f"got {got} as the encoder {name!r}, which is not an nn.Module class; expected {example}")
+    _check_call(f"the encoder {name!r}", encoder, 2, "(channels, layers)", example)
+    if isinstance(encoder, type):
+        if encoder.forward is nn.Module.forward:
+            raise SpecError(f"the encoder {name!r} has no forward; expected {example}")
+        _check_call(f"forward of the encoder {name!r}", encoder.forward, 2, "(self, state)", example)
+
+
+def _check_call(what: str, function: Callable[..., Any], arguments: int, words: str, example: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a C function: nothing is known
+        return
+    try:
+        signature.bind(*[None] * arguments)
+    except TypeError as error:
+        raise SpecError(f"{what} cannot be called with {words}: {error}; expected {example}") from None

@@ -171,8 +171,10 @@ def _measured(
 
 def _show_models() -> None:
     """Every model with what it is."""
+    from pointset.extensions import load_extensions
     from pointset.registry import PRESETS
 
+    load_extensions()
     console = output_console()
     table = plain_table(console, "model", "", "what it is")
     for name, preset in PRESETS.items():

@@ -74,15 +74,21 @@ def datasets(context: typer.Context, data_dir: DataFolderOption = None, as_json:
     with reported_errors():
         from pointset.datasets import loading
         from pointset.datasets.sources import find
+        from pointset.extensions import load_extensions
 
         entries = [
             _Entry(one.card, find(one, data_dir), any(source.downloads for source in one.sources))
             for one in loading.BENCHMARKS.values()
         ]
+        load_extensions()
+        own = {name: one.summary for name, one in loading.OWN.items()}
         if as_json:
-            print_json([entry.as_dict() for entry in entries])
+            registered = [{"name": name, "title": summary, "registered": True} for name, summary in own.items()]
+            print_json([*(entry.as_dict() for entry in entries), *registered])
         else:
             _show_list(entries)
+            for name, summary in own.items():
+                say(f"Registered: {name}{f', {summary}' if summary else ''}")
 
 
 app.command(cls=Command, no_args_is_help=True, epilog=datasets_show.EXAMPLES)(datasets_show.show)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,11 +27,13 @@ from pointset.cli import (
     train,
     tune,
 )
-from pointset.cli.console import tell_end
+from pointset.cli.console import load_torch, reported_errors, tell_end
 from pointset.cli.entry import INTERRUPTED
 from pointset.cli.options import Command, Commands
+from pointset.extensions import VARIABLE, add_imports, import_named
 from pointset.stopping import end_in_time
 
+_IMPORT = "--import"
 _EXAMPLES = """
 [bold]Examples[/bold]
   pointset convert graphs.g6 points.safetensors     [dim]graphs become points,[/dim]
@@ -45,11 +48,29 @@ _EXAMPLES = """
   pointset express theorems                         [dim]check the theory[/dim]
   pointset compare zinc --models pst,gin,gps --run-dir runs/three
   pointset reproduce                                [dim]the paper's tables[/dim]
+  pointset --import my_encoder.py train my.yaml     [dim]with a model of your own[/dim]
 """
+
+
+class _AllCommands(Commands):
+    """``--import MODULE`` stands before a command or behind it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        end = args.index("--") if "--" in args else len(args)
+        imports: list[str] = []
+        others: list[str] = []
+        words = iter(args[:end])
+        for word in words:
+            if word == _IMPORT:
+                imports += [word, *([value] if (value := next(words, None)) is not None else [])]
+            else:
+                (imports if word.startswith(f"{_IMPORT}=") else others).append(word)
+        return super().parse_args(ctx, [*imports, *others, *args[end:]])
+
 
 app = typer.Typer(
     name="pointset",
-    cls=Commands,
+    cls=_AllCommands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -90,8 +111,22 @@ def pointset(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option(
+            _IMPORT,
+            metavar="MODULE",
+            help="Import a module of yours, or a .py file, that registers encoders, metrics or datasets. Before or "
+            "after the command, also several times; POINTSET_IMPORT does the same.",
+        ),
+    ] = None,
 ) -> None:
     """Turn graphs into sets of points, without loss, and learn from them."""
+    if imports or os.environ.get(VARIABLE):
+        with reported_errors():
+            load_torch()  # which such a module imports
+            add_imports(imports or [])
+            import_named()
 
 
 def run() -> None:

@@ -184,8 +184,10 @@ def _remarks(recipe: Recipe) -> Iterator[str]:
 
 
 def _dataset_title(recipe: Recipe) -> str:
-    from pointset.datasets.loading import benchmark_named
+    from pointset.datasets.loading import OWN, benchmark_named
 
+    if recipe.dataset.name in OWN:
+        return recipe.dataset.name or ""
     if recipe.dataset.name is None:
         return "your own" if recipe.dataset.file is None else PurePath(recipe.dataset.file).name
     title = benchmark_named(recipe.dataset.name).card.title

@@ -16,5 +16,6 @@ if TYPE_CHECKING:  # loaded on first use: the command line lists datasets withou
     from pointset.datasets.dataset import Dataset as Dataset
     from pointset.datasets.loading import load as load
     from pointset.datasets.loading import names as names
+    from pointset.datasets.own.memory import from_graphs as from_graphs
 else:
     __getattr__, __dir__, __all__ = on_first_use(__name__)

@@ -271,8 +271,15 @@ class PointModel(nn.Module):
         return encoded[0] if len(encoded) == 1 else torch.cat(encoded, dim=1)
 
     def _scalars(self, s: Tensor, v: Tensor, padding: Padding | None, p: Tensor | None = None) -> Tensor:
-        state: PointState = self.encoder(PointState(s, v, padding, p))
-        return state.s
+        state = self.encoder(PointState(s, v, padding, p))
+        encoded = getattr(state, "s", None)
+        if not isinstance(encoded, Tensor) or encoded.shape != s.shape:
+            got = tuple(encoded.shape) if isinstance(encoded, Tensor) else f"a {type(state).__name__}"
+            raise SpecError(
+                f"the encoder {type(self.encoder).__name__} gave {got}; expected a PointState whose s has the shape "
+                f"{tuple(s.shape)} of what it got, such as state._replace(s=…)"
+            )
+        return encoded
 
     def inspect(self, graph: Any) -> Inspection:
         """Coordinates, eigenvalue functions and attention maps for one graph (to draw them), and the output.

@@ -23,7 +23,7 @@ from pointset.encoders.layers import POOLED_NODES, BatchEncoder, Level, PointSta
 from pointset.encoders.products import by_autograd
 from pointset.native import build
 from pointset.native.execute import Executable, Graphs, run
-from pointset.native.program import Code, NotRecorded, Program, Space, Symbol
+from pointset.native.program import Code, Program, Space, Symbol
 
 _torch_only: ContextVar[bool] = ContextVar("torch_only", default=False)
 _POOLING: dict[Pooling, int] = {"sum": 0, "mean": 1, "max": 2, "scaled_sum": 0}
@@ -179,8 +179,9 @@ def _program(model: Any, level: Level) -> Program | str:
             end = end.unary(Code.POOL, space=Space.GRAPH, flag=_POOLING[pooling])
             end = end * (1 / POOLED_NODES) if pooling == "scaled_sum" else end
         program.output(end)
-    except (NotRecorded, AttributeError, TypeError, ValueError, RuntimeError, IndexError) as problem:
-        # A layer of a user's own may do with a symbol whatever it does with tensors: torch then computes it.
+    except Exception as problem:
+        # A layer of a user's own may do with a symbol whatever it does with tensors: torch then computes it, and what
+        # is really wrong is said there.
         return f"the kernels do not know a part of the model: {problem}"
     return program
 

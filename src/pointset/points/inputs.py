@@ -48,7 +48,7 @@ def read_graphs(graphs: Iterable[Any]) -> GraphArrays:
     """Many graphs; an error names the position of the graph at fault."""
     if isinstance(graphs, GraphArrays):
         return graphs
-    if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Iterable) or _is_pyg(graphs):
+    if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Iterable) or is_pyg(graphs):
         remedy = ". Use batch.to_data_list()" if hasattr(graphs, "to_data_list") else ""
         raise GraphError(f"got {type(graphs).__name__}; expected several graphs, each {ACCEPTED}{remedy}")
     raw: list[RawGraph] = []
@@ -80,7 +80,7 @@ def _assemble(raw: list[RawGraph]) -> GraphArrays:
 def _read(graph: Any) -> RawGraph:
     if isinstance(graph, Graph):
         return RawGraph(graph.num_nodes, graph.edges[0], graph.edges[1], graph.weights, False, graph.features)
-    if _is_pyg(graph):
+    if is_pyg(graph):
         return _from_pyg(graph)
     if hasattr(graph, "is_directed") and hasattr(graph, "adj"):
         return _from_networkx(graph)
@@ -93,7 +93,7 @@ def _read(graph: Any) -> RawGraph:
     raise GraphError(f"got {_kind(graph)}; expected {ACCEPTED}")
 
 
-def _is_pyg(value: Any) -> bool:
+def is_pyg(value: Any) -> bool:
     """A PyG Data or Batch; not a dataset, which also answers to ``edge_index``."""
     data = sys.modules.get("torch_geometric.data")  # what was never imported cannot have been passed
     return data is not None and isinstance(value, data.Data)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -23,20 +23,42 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from pointset.datasets.own.options import recipe_keys
 from pointset.errors import SpecError, did_you_mean
-from pointset.metrics import METRIC_NAMES
-from pointset.registry import preset_names
+from pointset.metrics import is_metric, metric_names
+from pointset.registry import OWN_HINT, is_preset, preset_names
 
-if TYPE_CHECKING:
-    PresetName = str
-    MetricName = str
-else:
-    PresetName = Literal[tuple(preset_names())]
-    MetricName = Literal[METRIC_NAMES]
+
+def _is_recorded(info: ValidationInfo) -> bool:
+    """Whether it is the recipe of a run that is only looked at: its names need not be known here."""
+    return bool((info.context or {}).get("recorded"))
+
+
+def _check_preset(name: str, info: ValidationInfo) -> str:
+    if not _is_recorded(info) and not is_preset(name):
+        raise PydanticCustomError("unknown_name", "there is no such model")
+    return name
+
+
+def _check_metric(name: str, info: ValidationInfo) -> str:
+    if not _is_recorded(info) and not is_metric(name):
+        raise PydanticCustomError("unknown_name", "there is no such metric")
+    return name
+
+
+def _one_of(registry: str) -> WithJsonSchema:
+    """The names are those of a registry, which grows when users add to it."""
+    return WithJsonSchema({"type": "string", "registry": registry})
+
+
+PresetName = Annotated[str, AfterValidator(_check_preset), _one_of("encoder")]
+MetricName = Annotated[str, AfterValidator(_check_metric), _one_of("metric")]
+_REGISTRIES: dict[str, Callable[[], Sequence[str]]] = {"encoder": preset_names, "metric": metric_names}
 LossName = Literal["l1", "smooth_l1", "mse", "cross_entropy", "bce"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -95,7 +117,7 @@ class DatasetChoice(Keys):
                 f"got {key} without dataset.file or with dataset.fold; expected tables beside the one for training, "
                 "dataset.file, instead of folds"
             )
-        if self.name is not None and not (info.context or {}).get("recorded"):  # not of a run that is only read
+        if self.name is not None and not _is_recorded(info):
             _check_dataset_name(self.name)
         if self.fold is not None and self.fold >= self.folds:
             raise ValueError(
@@ -106,9 +128,9 @@ class DatasetChoice(Keys):
 
 
 def _check_dataset_name(name: str) -> None:
-    from pointset.datasets.loading import names
+    from pointset.datasets.loading import is_dataset, names
 
-    if name not in names():
+    if not is_dataset(name):
         hint = did_you_mean(name.lower(), list(names())) or f"; expected one of {', '.join(names())}"
         raise ValueError(f"got dataset.name={name!r}, which does not exist{hint}\nOwn data is given as dataset.file=…")
 
@@ -300,12 +322,16 @@ def expectation(path: str) -> str:
 
 def choices(path: str) -> list[str]:
     """The words that a key takes, where it takes only some."""
-    return [choice for branch in known_keys()[path] for choice in branch.get("enum", [])]
+    return [choice for branch in known_keys()[path] for choice in _words(branch)]
+
+
+def _words(branch: Schema) -> Sequence[str]:
+    return _REGISTRIES[branch["registry"]]() if "registry" in branch else branch.get("enum", [])
 
 
 def _described(branch: Schema) -> str:
-    if "enum" in branch:
-        return f"one of {', '.join(branch['enum'])}"
+    if words := _words(branch):
+        return f"one of {', '.join(words)}"
     if "properties" in branch:
         return f"the keys {', '.join(branch['properties'])}"
     match branch["type"]:
@@ -343,7 +369,7 @@ def _explained(error: ValidationError) -> str:
     """A line for each wrong value, at most five: got, expected, remedy."""
     lines = list(dict.fromkeys(_problem(dict(entry)) for entry in error.errors(include_url=False)))
     more = [f"… and {len(lines) - _MOST_PROBLEMS} more"] if len(lines) > _MOST_PROBLEMS else []
-    return "\n".join([*lines[:_MOST_PROBLEMS], *more])
+    return "\n".join(dict.fromkeys("\n".join([*lines[:_MOST_PROBLEMS], *more]).split("\n")))  # a remedy once
 
 
 def unknown_key(path: str) -> str:
@@ -366,6 +392,8 @@ def _problem(entry: dict[str, Any]) -> str:
             return unknown_key(path)
         case "missing":
             return f"{path} is missing; expected {expectation(path)}"
+        case "unknown_name":
+            return f"got {path}={shown(entry['input'])}; expected {_expected(path, entry['input'])}{OWN_HINT}"
         case _:
             return f"got {path}={shown(entry['input'])}; expected {_expected(path, entry['input'])}"
 

@@ -18,11 +18,13 @@ from typing import Any
 import yaml
 
 from pointset.errors import FileFormatError, MissingDataError, PointsetError, SpecError, did_you_mean
-from pointset.files import read_bytes
+from pointset.extensions import check_needed
+from pointset.files import read_bytes, read_json
 from pointset.runs.recipe import Recipe, choices, expectation, is_group, known_keys, shown, takes, unknown_key
 
 _SUFFIXES = (".yaml", ".yml")
 _IN_A_RUN = "recipe.yaml"
+_ENVIRONMENT = "environment.json"  # of a run
 _LARGEST = 1_000_000  # bytes; what is larger is not a recipe
 _NULL = ("null", "~", "")  # how a key is unset
 _DATA_KEYS = ("name", "file", "targets")  # of `dataset`: with others of these, the paper's result says nothing
@@ -62,7 +64,26 @@ def read_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
     try:
         return Recipe.from_dict(chosen)
     except SpecError as error:
-        raise SpecError(f"{place}{error}") from None
+        raise SpecError(_unregistered(name_or_path, chosen) or f"{place}{error}") from None
+
+
+def _unregistered(name_or_path: str | Path, values: Mapping[str, Any]) -> str:
+    """Of a run whose model or metric is not registered here: which module registers it; empty for any other recipe."""
+    from pointset.datasets.loading import is_dataset
+
+    folder = Path(name_or_path) if Path(name_or_path).is_dir() else Path(name_or_path).parent
+    record = folder / _ENVIRONMENT
+    try:
+        needs = read_json(record).get("extensions") if (folder / _IN_A_RUN).is_file() and record.is_file() else None
+        used = [_get(values.get("model"), "preset"), values.get("metric"), _get(values.get("dataset"), "name")]
+        for kind, names in needs.items() if isinstance(needs, dict) else ():
+            wanted = {name: names[name] for name in names if name in used}
+            check_needed(f"the run in {folder}", {kind: wanted}, dataset=is_dataset)
+    except SpecError as error:
+        return str(error)
+    except (PointsetError, OSError, ValueError, TypeError):  # a damaged record says nothing
+        return ""
+    return ""
 
 
 def _exact_epochs(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

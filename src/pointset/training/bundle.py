@@ -4,7 +4,8 @@ A bundle is a folder, or one ``.zip``: ``model.safetensors`` with the weights an
 predicting needs: settings, features, targets with their scale, how SMILES are read. The other members of an ensemble,
 models of the same settings, have files of their own (``member-2.safetensors``, …). What intervals and the applicability
 domain need stands in ``calibration`` and ``domain`` of the JSON, their arrays in ``uncertainty.safetensors``; bundles
-without them predict as before. Nothing in a bundle can run.
+without them predict as before. Nothing in a bundle can run: of an encoder of a user's own it names the module that
+registers it (``extensions``), which the user imports.
 All files have a SHA-256, so that damage is found when it is read and not in the predictions.
 """
 
@@ -30,8 +31,10 @@ from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.encoders.attributions import Neutral
 from pointset.encoders.model import PointModel
 from pointset.errors import FileFormatError, PointsetError, SpecError
+from pointset.extensions import check_needed, needed
 from pointset.files import finite
 from pointset.machine import VERSION as PACKAGE_VERSION
+from pointset.registry import is_own
 from pointset.specs import Categories, Reals, Spec
 from pointset.training.bundle_files import (
     DESCRIPTION,
@@ -122,6 +125,9 @@ def write_bundle(
         "about": finite(dict(about or {})),
         "weights": files[0],
     }
+    metrics = [("metric", card.metric.value), ("metric", description["about"].get("metric"))]
+    if own := needed(("encoder", settings["preset"]), *metrics):
+        description["extensions"] = own
     if neutral is not None:
         description["neutral"] = neutral._asdict()
     if len(members) > 1:
@@ -151,6 +157,7 @@ def read_bundle(path: str | Path) -> Bundle:
     try:
         description = _description(files.read(DESCRIPTION, MOST_DESCRIPTION_BYTES))
         place = Place(description, "")
+        check_needed("the bundle", description.get("extensions"))
         settings, card = _settings_from(place.at("model")), _card_from(place.at("card"))
         scale, column = _scale_from(place.at("scale")), place.at("weighted_edges")
         reader, about = place.at("molecule_reader"), place.at("about")
@@ -311,11 +318,14 @@ def _model(settings: dict[str, Any], tensors: dict[str, Tensor]) -> PointModel:
 
 
 def _least_parameters(settings: Mapping[str, Any]) -> int:
-    """Fewer than any preset has: a d × d matrix in each layer, the tables of categories, the last linear map."""
+    """Fewer than any preset has: a d × d matrix in each layer, the tables of categories, the last linear map.
+
+    An encoder of a user's own may share what it has among its layers.
+    """
     dim, rows = settings["dim"], settings["out"] + settings["descriptors"]
     for spec in (settings["node"], settings["edge"]):
         rows += sum(spec.sizes) if isinstance(spec, Categories) else 0 if spec is None else spec.width
-    return int(dim * (settings["layers"] * dim + rows))
+    return int(dim * rows + (settings["layers"] if is_own(settings["name"]) else settings["layers"] * dim**2))
 
 
 # --- bundle.json: every value is checked, and what is wrong is named by its place: ``model.dim is "64"; expected …``

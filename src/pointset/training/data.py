@@ -16,7 +16,7 @@ from pointset.arrays import Integers
 from pointset.datasets.cache import FileContent
 from pointset.datasets.card import Card, Level, Task
 from pointset.datasets.dataset import OWN_FILE, Dataset, TargetScale
-from pointset.datasets.loading import benchmark_named, load
+from pointset.datasets.loading import BENCHMARKS, load
 from pointset.datasets.molecules.descriptors import descriptor_matrix, descriptor_names
 from pointset.datasets.own import graph_files, smiles_csv
 from pointset.datasets.own.columns import holds_molecules
@@ -103,7 +103,7 @@ def read_dataset(recipe: Recipe, data_dir: str | Path | None = None, *, progress
     """The graphs of a recipe alone, with its fold, targets and weights of edges; raises what :func:`load_data` does."""
     check_ready(recipe)
     dataset = _read(recipe.dataset, data_dir, progress)
-    dataset = _with_choices(dataset, recipe.dataset)
+    dataset = with_choices(dataset, recipe.dataset)
     return dataset if recipe.dataset.file is None else _with_leaks_said(dataset, progress)
 
 
@@ -207,7 +207,7 @@ def names_of_descriptors(recipe: Recipe) -> tuple[str, ...]:
 
 def own_folds(choice: DatasetChoice) -> bool:
     """Whether the dataset comes with folds of its own."""
-    return choice.name is not None and "fold" in benchmark_named(choice.name).options
+    return choice.name in BENCHMARKS and "fold" in BENCHMARKS[choice.name].options
 
 
 def _read(choice: DatasetChoice, data_dir: str | Path | None, progress: bool | None) -> Dataset:
@@ -264,7 +264,8 @@ def _check_no_weights(choice: DatasetChoice, where: str) -> None:
         )
 
 
-def _with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
+def with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
+    """With the targets, weights of edges, fold and number of training graphs that a recipe asks for."""
     if choice.targets is not None and not _chosen_by_reader(dataset, choice):
         dataset = dataset.with_targets(list(choice.targets))
     if choice.weighted_edges is not None:

@@ -23,6 +23,7 @@ import numpy as np
 
 from pointset.datasets.molecules.parallel import end_with_parent, main_left_alone
 from pointset.errors import PointsetError, TrainingStopped
+from pointset.extensions import import_named, passed_on
 from pointset.machine import cores, cores_used_by_others
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
@@ -150,7 +151,7 @@ class _Processes:
         ours, theirs = get_context("spawn").Pipe(duplex=False)
         # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
         process = get_context("spawn").Process(target=_member, args=(self.train, name, theirs), name=name)
-        with main_left_alone(), deaf_to_ctrl_c():
+        with main_left_alone(), deaf_to_ctrl_c(), passed_on():
             process.start()
         theirs.close()
         self.running[ours] = (name, process)
@@ -200,6 +201,7 @@ def _member(train: TrainMember, name: str, pipe: Connection) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     end_in_time(lambda _said: pipe.send(("stopped",)), code=0, earlier=_EARLIER_SECONDS)
     try:
+        import_named()
         train(name, _Teller(pipe))
         pipe.send(("finished",))
     except TrainingStopped:

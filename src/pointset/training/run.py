@@ -31,6 +31,7 @@ from pointset.datasets.splits import save_split, split_from_file
 from pointset.encoders.model import PointModel
 from pointset.encoders.native import path_of
 from pointset.errors import PointsetError, SpecError, TrainingStopped
+from pointset.extensions import import_named, needed, passed_on
 from pointset.files import read_json, replacing, write_json
 from pointset.machine import cores
 from pointset.runs.folder import RunFolder, check_space
@@ -49,6 +50,8 @@ from pointset.training.data import (
     first_model,
     load_data,
     run_bytes,
+    training_data,
+    with_choices,
 )
 from pointset.training.devices import check_device, is_first_process, make_fabric, thread_count, threads_for
 from pointset.training.ensemble import mean_progress, member_recipes, members_at_once, train_members
@@ -92,7 +95,7 @@ def train(
     devices: int = 1,
     watch: str = "auto",
     watcher: Watcher | None = None,
-    data: TrainingData | None = None,
+    data: TrainingData | Dataset | None = None,
     ensemble: int | None = None,
 ) -> dict[str, Any]:
     """Train a model by a recipe and write the run's folder; returns what ``result.json`` holds.
@@ -109,7 +112,8 @@ def train(
         devices: processes on this machine (DDP). Under ``torchrun`` it is torchrun that decides.
         watch: how progress is shown: ``"auto"``, ``"bar"``, ``"plain"`` or ``"quiet"``.
         watcher: is told of every batch and epoch too; whatever it raises ends the run, and is raised here.
-        data: the recipe's own, read before; where it has no test part, none is scored. Not with ``devices``.
+        data: a dataset, such as :func:`pointset.datasets.from_graphs` makes, in the place of the recipe's own; where it
+            has no test part, none is scored. Not with ``devices``.
         ensemble: train so many members, with seeds counted from the recipe's, in ``members/`` of the folder, side by
             side where cores are free; the run's model is their mean. The recipe's key ``ensemble`` says the same.
 
@@ -126,6 +130,8 @@ def train(
     chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     chosen = chosen if ensemble is None else changed(chosen, {"ensemble": ensemble})
     where = None if data_dir is None else Path(data_dir)
+    if isinstance(data, Dataset):
+        data = training_data(with_choices(data, chosen.dataset), chosen, progress=_BARS.get(watch, False))
     return _train(_Request(chosen, RunFolder(run_dir), where, device, devices, watch, watcher), resume, data)
 
 
@@ -151,7 +157,8 @@ def _train(request: _Request, resume: bool, data: TrainingData | None) -> dict[s
 
 def _check_request(request: _Request, data: TrainingData | None) -> None:
     """Whatever can be known without data."""
-    check_ready(request.recipe)
+    if data is None:
+        check_ready(request.recipe)
     check_schedule(request.recipe.schedule, request.recipe.trainer.epochs)
     check_snapshots(request.recipe)
     check_device(request.device, request.recipe.trainer.precision)
@@ -255,6 +262,9 @@ def _write_start(
     if about["device"] == "cpu":
         precision = request.recipe.trainer.precision
         about["kernels"] = path_of(model) if precision == "32" else f"torch (precision {precision})"
+    recipe, metric = request.recipe, request.recipe.metric or data.card.metric.value
+    own = needed(("encoder", recipe.model.preset), ("metric", metric), ("dataset", recipe.dataset.name))
+    about |= {"extensions": own} if own else {}
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
     about["recipe_sha256"] = _recipe_digest(request.recipe)
@@ -377,7 +387,8 @@ def _train_in_processes(request: _Request) -> dict[str, Any]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     start: Any = spawn  # torch has no types for it
-    context = start(_process, args=(request, port, messages), nprocs=request.devices, join=False)
+    with passed_on():
+        context = start(_process, args=(request, port, messages), nprocs=request.devices, join=False)
     try:
         with _passed_on(context.pids()) as asked, saving(lambda: _last_message(context, messages)):
             while not context.join():
@@ -438,6 +449,7 @@ def _process(rank: int, request: _Request, port: int, messages: Any) -> None:
         earlier=_EARLIER_SECONDS if rank == 0 else -_EARLIER_SECONDS,
     )
     try:
+        import_named()
         fabric = make_fabric(request.recipe, request.device)
         fabric.launch()
         data = load_data(request.recipe, request.data_dir, progress=False)

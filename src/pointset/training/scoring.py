@@ -3,6 +3,7 @@ the scores would move with other rows of the same kind (:func:`score_with_interv
 
 The table of metrics is :mod:`pointset.metrics`; a new one is computed in ``_value_scores`` (regression),
 ``_label_scores`` (yes-or-no labels) or ``_class_scores``, and of resampled rows in the ``_resampled_…`` beside it.
+Those that users have registered are computed in ``_own_scores``.
 
 Missing targets are left out, each target by itself. A score that does not exist is NaN: of no rows, ROC-AUC and
 average precision of one class only, R² of a constant, all scores of predictions that are NaN.
@@ -20,14 +21,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pointset.arrays import Floats, Integers
+from pointset.arrays import Array, Floats, Integers
 from pointset.datasets.card import Card
 from pointset.errors import SpecError, did_you_mean
-from pointset.metrics import Task, metric_names, threshold_curve
+from pointset.metrics import Task, metric_names, own_metrics, own_score, threshold_curve
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,6 +84,8 @@ def score(predictions: Tensor, targets: Tensor, card: Card, scale: TargetScale |
     _check_shapes(predictions, targets, card, scale)
     if card.task is Task.MULTI_CLASS:
         overall = _class_scores(predictions, targets)
+        kept = targets >= 0
+        overall |= _own_scores(predictions[kept].numpy(), targets[kept].numpy(), card.task)
         return Scores(overall, {name: dict(overall) for name in card.target_names})
     targets = targets.to(torch.float64)
     known = ~targets.isnan()
@@ -92,6 +96,7 @@ def score(predictions: Tensor, targets: Tensor, card: Card, scale: TargetScale |
             per_target[name] = _value_scores(*rows, None if scale is None else float(scale.std[column]))
         else:
             per_target[name] = _label_scores(*rows)
+        per_target[name] |= _own_scores(rows[0].numpy(), rows[1].numpy(), card.task)
     broken = bool((predictions.isnan() & known).any())  # a model that diverged has no score, not that of the rest
     overall = {}
     for metric in metric_names(card.task):  # the mean of the scores that exist
@@ -181,7 +186,8 @@ def _resampled(
     """
     if card.task is Task.MULTI_CLASS:
         known = targets >= 0
-        return _resampled_classes(outputs[known], targets[known].astype(np.int64), times[:, known])
+        rows = outputs[known], targets[known].astype(np.int64), times[:, known]
+        return _resampled_classes(*rows) | _resampled_own(*rows, card.task)
     columns = []
     for column in range(len(card.target_names)):
         known = ~np.isnan(targets[:, column])
@@ -191,6 +197,7 @@ def _resampled(
             columns.append(_resampled_values(output, target, weights, std))
         else:
             columns.append(_resampled_labels(output, target, weights))
+        columns[-1] |= _resampled_own(output, target, weights, card.task)
     return {metric: np.nanmean([one[metric] for one in columns], axis=0) for metric in columns[0]}
 
 
@@ -242,6 +249,43 @@ def _resampled_classes(logits: Floats, classes: Integers, times: Floats) -> dict
     true, of_class, guessed = (times @ rows.astype(np.float64) for rows in (is_class & is_guess, is_class, is_guess))
     f1 = 2 * true / (of_class + guessed)  # (resamples, classes); NaN where the class does not occur
     return {"accuracy": true.sum(1) / times.sum(1), "macro_f1": np.nanmean(f1, axis=1)}
+
+
+def _own_scores(outputs: Floats, targets: Array, task: Task) -> dict[str, float]:
+    """Of the metrics that users have registered; arrays of their own, which they may change."""
+    if not len(targets) or np.isnan(outputs).any():
+        return dict.fromkeys(own_metrics(task), math.nan)
+    return {
+        name: own_score(name, own.function, _as_answers(outputs, task), targets.copy())
+        for name, own in own_metrics(task).items()
+    }
+
+
+def _resampled_own(outputs: Floats, targets: Array, times: Floats, task: Task) -> dict[str, Floats]:
+    """``_own_scores`` of rows drawn so many times, (resamples, rows); NaN where a metric fails on a resample."""
+    found: dict[str, Floats] = {}
+    for name, own in own_metrics(task).items():
+        if not own.intervals:
+            continue
+        values = np.full(len(times), np.nan)
+        for at, counts in enumerate(times.astype(np.int64)):
+            rows = np.repeat(np.arange(len(targets)), counts)
+            with suppress(SpecError):
+                values[at] = own_score(name, own.function, _as_answers(outputs[rows], task), targets[rows])
+        found[name] = values
+    return found
+
+
+def _as_answers(outputs: Floats, task: Task) -> Floats:
+    """Logits as probabilities; numbers as they are."""
+    if task is Task.REGRESSION:
+        return outputs.copy()
+    if task is Task.MULTI_CLASS:
+        weights: Floats = np.exp(outputs - outputs.max(1, keepdims=True))
+        shares: Floats = weights / weights.sum(1, keepdims=True)
+        return shares
+    ones: Floats = 1 / (1 + np.exp(-np.clip(outputs, -700, 700)))
+    return ones
 
 
 def _value_scores(predictions: Tensor, targets: Tensor, std: float | None) -> dict[str, float]:
