@@ -9,13 +9,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from pointset import machine
 from pointset.datasets.molecules import Molecule, MoleculeReader, Unreadable, murcko_scaffold, parallel, read_many
-from pointset.errors import PointsetError
+from pointset.datasets.own.descriptor_table import canonical_smiles
+from pointset.errors import PointsetError, SpecError
+from pointset.paper.processes import worker_processes
+from pointset.prediction.features import Needs
+from pointset.prediction.smiles import SmilesToPoints, with_points
 
 pytest.importorskip("rdkit")
 
@@ -147,3 +152,26 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     time.sleep(2)  # Python's own helper of the pool ends a moment after it
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_where_no_processes_can_be_started_this_one_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container without a writable /dev/shm, where the system gives no semaphores."""
+
+    class WithoutSemaphores:
+        def Lock(self) -> None:  # noqa: N802 - multiprocessing's name
+            raise OSError(30, "Read-only file system")
+
+    smiles = ["CCO", "C1CC", *["c1ccccc1"] * 700]
+    usual = read_many(smiles, canonical_smiles, workers=1, progress=False)
+    monkeypatch.setattr(machine, "get_context", lambda _: WithoutSemaphores())
+    machine.can_share_work.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match=r"this one does all the work.*Read-only file system.*/dev/shm"):
+            assert read_many(smiles, canonical_smiles, workers=2, progress=False) == usual
+        prepare = SmilesToPoints(SpecError("not asked"), cast(Needs, None), dim=4)
+        windows = [window for _, window in with_points([("a", smiles[:3]), ("b", smiles[3:5])], prepare, 2)]
+        assert [len(window.items) for window in windows] == [3, 2]
+        with pytest.raises(PointsetError, match="which this system cannot start"), worker_processes(1):
+            raise AssertionError("never reached")
+    finally:
+        machine.can_share_work.cache_clear()

@@ -22,7 +22,7 @@ import pytest
 import torch
 from optuna.trial import TrialState, create_trial
 
-from pointset.errors import MissingExtraError, PointsetError, SpecError, TrainingStopped
+from pointset.errors import DiskSpaceError, MissingExtraError, PointsetError, SpecError, TrainingStopped
 from pointset.reports.tuning import write_tuning_report
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
@@ -154,6 +154,17 @@ def test_trials_that_fail_are_noted_and_the_study_goes_on(recipe: Recipe, tmp_pa
     assert all(one.error is not None and "Lower optimizer.lr" in one.error for one in failed)
     with pytest.raises(PointsetError, match=r"all trials failed, 1 of 1; the last one: .*Lower optimizer\.lr"):
         tune(recipe, tmp_path / "all", trials=1, ranges=RANGES | {"optimizer.lr": "1e37:1e38"}, device="cpu")
+
+
+def test_a_full_disk_is_no_fault_of_the_trial(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trial is queued again, and the same command resumes the study once there is space."""
+    before = shutil.disk_usage
+    monkeypatch.setattr("pointset.runs.folder.shutil.disk_usage", lambda place: before(place)._replace(free=1000))
+    with pytest.raises(DiskSpaceError, match="MB left; the run writes up to"):
+        tune(recipe, tmp_path / "study", trials=1, ranges=RANGES, device="cpu")
+    monkeypatch.undo()
+    result = tune(recipe, tmp_path / "study", trials=1, ranges=RANGES, device="cpu")
+    assert [one.state for one in result.trials] == ["retried", "complete"]
 
 
 def test_after_ctrl_c_the_trial_is_taken_up(

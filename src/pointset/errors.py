@@ -39,6 +39,10 @@ class MemoryForecastError(PointsetError, MemoryError):
     """The work asked for would not fit into this machine's memory."""
 
 
+class DiskSpaceError(PointsetError, OSError):
+    """The disk has too little space left for what is to be written."""
+
+
 class FileFormatError(PointsetError, ValueError):
     """A file is not of the format that its name promises, or is damaged."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from contextlib import suppress
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +35,25 @@ _KEPT_NUMBERS = 8
 def cores() -> int:
     """How many this process may use: fewer than there are where a scheduler or a container gave it some."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def can_share_work() -> bool:
+    """Whether processes can share work here: they need semaphores, which on Linux lie in ``/dev/shm``.
+
+    Where they cannot, it is said once, as a warning: everything is then done by this process.
+    """
+    try:
+        get_context("spawn").Lock()
+    except (OSError, ImportError) as error:  # the latter where Python was built without them
+        reason = getattr(error, "strerror", None) or error
+        warnings.warn(
+            f"other processes cannot help, so this one does all the work: the system gives no semaphores ({reason}). "
+            "On Linux, make /dev/shm writable; in a container, for example with --tmpfs /dev/shm",
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def cores_used_by_others(seconds: float) -> float | None:

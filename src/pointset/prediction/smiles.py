@@ -30,7 +30,7 @@ from pointset.datasets.molecules.parallel import begin_worker, main_left_alone, 
 from pointset.datasets.molecules.parsing import Molecule, Unreadable
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.errors import MissingExtraError, PointsetError
-from pointset.machine import NEVER_A_PROBLEM, cores, cores_used_by_others, training_bytes
+from pointset.machine import NEVER_A_PROBLEM, can_share_work, cores, cores_used_by_others, training_bytes
 from pointset.points.convert import to_points_many
 from pointset.points.graphs import WHOLE_GRAPH, Features, FlatFeatures, Graph, GraphArrays, WeightKind, starts
 from pointset.points.point_set import Eigenpairs, PointSets
@@ -263,6 +263,7 @@ def with_points(
     if prepare is None:
         yield from ((label, Window(list(items))) for label, items in chunks)
         return
+    workers = workers if workers and can_share_work() else 0
     pool = _Pool(prepare, workers) if workers else None
     waiting: deque[tuple[Label, Sequence[Any], list[_Piece]]] = deque()
     try:

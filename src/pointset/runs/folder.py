@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pointset.errors import PointsetError, SpecError
+from pointset.errors import DiskSpaceError, PointsetError, SpecError
 from pointset.files import check_regular, try_lock
 
 _LOCK = ".lock"
@@ -86,7 +86,7 @@ def check_space(folder: Path, needed: int) -> None:
     absolute = folder.absolute()  # of several processes only the first makes it, perhaps later than this one asks
     free = shutil.disk_usage(next(place for place in (absolute, *absolute.parents) if place.exists())).free
     if free < needed:
-        raise PointsetError(
+        raise DiskSpaceError(
             f"the disk of {folder} has {free / 1e6:,.0f} MB left; the run writes up to {needed / 1e6:,.0f} MB. "
             "Free some, or choose another folder with --run-dir"
         )

@@ -20,7 +20,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from pointset.errors import PointsetError, SpecError, TrainingStopped
+from pointset.errors import DiskSpaceError, PointsetError, SpecError, TrainingStopped
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.result import EpochRow, write_metrics
@@ -310,7 +310,7 @@ class Objective:
         how: dict[str, Any] = {"device": self.device, "watch": self.watch, "watcher": reports, "data": self.data}
         try:
             return train(recipe, run.path, resume=True, **how)
-        except TrainingStopped:
+        except (TrainingStopped, DiskSpaceError):  # no fault of the trial's: it is queued again
             raise
         except TrialPruned:
             _end_early(trial, run, reports)

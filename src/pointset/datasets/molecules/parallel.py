@@ -21,7 +21,7 @@ from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreada
 from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, PointsetError
-from pointset.machine import cores
+from pointset.machine import can_share_work, cores
 from pointset.progress import progress_bar
 
 Result = TypeVar("Result")
@@ -81,7 +81,7 @@ def read_chunk(read: Callable[[str], Result], smiles: Sequence[str]) -> list[Res
 
 def _in_order(function: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
     """``map(function, chunks)``, shared by ``workers`` processes."""
-    if workers == 1 or len(chunks) <= 1:
+    if workers == 1 or len(chunks) <= 1 or not can_share_work():
         yield from map(function, chunks)
         return
     # Spawned, not forked: a forked process inherits the locks of torch's threads, but not the threads.
