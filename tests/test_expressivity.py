@@ -189,6 +189,7 @@ class TestAllSmallGraphs:
         given length 1, PSDS, which forms no pairs, would take the graphs for one with many weights."""
         pair = [two_cycles(3), nx.complete_graph(6)]
         assert separates("psds", pair, layers=2)
-        assert not separates("psds-released", pair, layers=2)  # which gives them length 1
+        low, _ = difference("psds-released", pair, layers=2)  # with length 1 only signs are left, often equal
+        assert low < SAME
         assert separates("pst", pair, layers=1)
         assert separates("pst-released", pair, layers=1)

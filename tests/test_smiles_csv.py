@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from pointset import files
 from pointset.cli.datasets_check import check
 from pointset.datasets.cache import FileContent
 from pointset.datasets.card import Level, Metric, Task
@@ -172,13 +173,13 @@ def test_a_table_that_changes_while_it_is_read_is_kept_as_it_was_read(
 def test_a_table_is_opened_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table(tmp_path, [[smiles, 1.5] for smiles in MOLECULES])
     opened = []
-    original = Path.open
+    original = files._open_regular
 
-    def counted(self: Path, *args: Any, **options: Any) -> Any:
-        opened.append(self)
-        return original(self, *args, **options)
+    def counted(path: str, flags: int) -> int:
+        opened.append(Path(path))
+        return original(path, flags)
 
-    monkeypatch.setattr(Path, "open", counted)
+    monkeypatch.setattr(files, "_open_regular", counted)
     content = FileContent(path)
     assert holds_molecules(content)
     smiles_csv(content)

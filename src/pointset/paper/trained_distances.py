@@ -43,6 +43,7 @@ from pointset.encoders.layers import PointState, size_scale
 from pointset.encoders.model import PointModel
 from pointset.encoders.psds import PSDSLayer
 from pointset.encoders.pst import PSTLayer
+from pointset.encoders.released import PointSums, ReleasedPSDSLayer
 from pointset.errors import SpecError
 from pointset.files import finite
 from pointset.paper.trained_counting import bare, data_of, isomorphic_to_one_of, needs_features
@@ -180,10 +181,12 @@ def _vectors_of_layers(model: PointModel) -> Iterator[list[Tensor]]:
     """Inside, the list fills with the vectors (d, n, r) that leave each layer of a model without attention."""
     vectors: list[Tensor] = []
 
-    def listen(_module: Any, _arguments: Any, state: PointState) -> None:
+    def listen(_module: Any, _arguments: Any, output: PointState | tuple[PointState, PointSums]) -> None:
+        state = output if isinstance(output, PointState) else output[0]
         vectors.append(state.v.detach()[:, 0])
 
-    hooks = [part.register_forward_hook(listen) for part in model.modules() if isinstance(part, PSDSLayer)]
+    layers = (PSDSLayer, ReleasedPSDSLayer)
+    hooks = [part.register_forward_hook(listen) for part in model.modules() if isinstance(part, layers)]
     try:
         yield vectors
     finally:
