@@ -66,7 +66,8 @@ def make(name: str, entry: Mapping[str, Any], folder: RunFolder, data_dir: Path 
     about = {**bundle.about, "recipe": recipe.name, "settings": recipe.as_dict()}
     about["card"] = model_card(name, entry, recipe, card, bundle, result, folder)
     target = _FOLDER / f"{name}.zip"
-    others = {key: getattr(bundle, key) for key in ("scale", "weighted_edges", "molecule_reader", "neutral")}
+    carried = ("scale", "weighted_edges", "edge_weight_offset", "molecule_reader", "neutral")
+    others = {key: getattr(bundle, key) for key in carried}
     others["uncertainty"] = None if bundle.uncertainty is None else with_short_scores(bundle.uncertainty)
     if card.molecules is not None and bundle.neutral is None:  # of a run from before its molecules could be read
         others["neutral"] = neutral_of(bundle.model, load_data(recipe, data_dir))

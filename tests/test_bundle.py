@@ -189,6 +189,20 @@ def test_one_model_is_a_bundle_that_older_versions_read(written: Path, tmp_path:
     assert description(tmp_path / "two")["version"] == 2
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_an_offset_of_edge_weights_comes_back_and_older_versions_refuse_it(tmp_path: Path, members: int) -> None:
+    """They would predict with other weights."""
+    card = card_of(edge=Categories(4))
+    models = [model_of(card, seed=seed) for seed in range(members)]
+    write_bundle(tmp_path / "model", models, card, weighted_edges=0, edge_weight_offset=1)
+    assert description(tmp_path / "model")["version"] == 3
+    back = read_bundle(tmp_path / "model")
+    assert (back.weighted_edges, back.edge_weight_offset, len(back.models)) == (0, 1, members)
+    write_bundle(tmp_path / "model", models, card, edge_weight_offset=1)  # of no weights
+    assert description(tmp_path / "model")["version"] == members
+    assert read_bundle(tmp_path / "model").edge_weight_offset == 0
+
+
 def test_members_that_differ_are_refused(tmp_path: Path) -> None:
     one = model_of(card_of())
     for others in ([model_of(card_of(), dim=8)], [model_of(card_of(), "psds")], [model_of(card_of()).double()]):
@@ -370,9 +384,9 @@ def test_a_changed_description_is_found(written: Path) -> None:
 
 
 def test_a_newer_bundle_says_to_upgrade(written: Path) -> None:
-    forge(written, lambda content: content.update(version=3, pointset="9.9"))
+    forge(written, lambda content: content.update(version=4, pointset="9.9"))
     message = refused(written)
-    assert "version 3" in message and "9.9" in message and "pip install -U pointset" in message
+    assert "version 4" in message and "9.9" in message and "pip install -U pointset" in message
 
 
 def put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:

@@ -216,6 +216,9 @@ def test_edge_features_as_weights() -> None:
             dataset.with_weighted_edges(column)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="1 of 4 edges of tiny have 0 in column 0"):
         graph_dataset().with_weighted_edges()
+    from_zero = graph_dataset().with_weighted_edges(offset=1)
+    assert from_zero.graphs[0].edge_weight.tolist() == weighted.graphs[0].edge_weight.tolist()
+    assert from_zero.features.edge_attr is not None and from_zero.features.edge_attr.min() == 0  # features stay
 
 
 def test_joined_parts_stand_one_after_the_other() -> None:

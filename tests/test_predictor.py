@@ -285,8 +285,14 @@ def test_edge_weights_come_from_the_features_as_in_training() -> None:
         plain = model.model(collate(list(to_points_many(dataset.arrays)))).double()
     assert close(model.predict(dataset.graphs), wanted) and not close(plain, wanted)
     assert close(model.predict(dataset.arrays), wanted)
+    with_offset = predictor_of(card, weighted_edges=0, edge_weight_offset=1)
+    with torch.no_grad():
+        more = list(to_points_many(dataset.with_weighted_edges(offset=1).arrays))
+        wanted_more = with_offset.model(collate(more)).double()
+    assert close(with_offset.predict(dataset.graphs), wanted_more) and not close(wanted_more, wanted)
     graph = dataset.graphs[0]
     graph.edge_attr[:] = 0
+    assert bool(with_offset.predict([graph]).isfinite().all())
     with pytest.raises(SpecError, match="item 1: an edge has 0 in column 0"):
         model.predict([dataset.graphs[0], graph])
     with pytest.raises(SpecError, match="item 0: the graph has 0 columns of edge features"):

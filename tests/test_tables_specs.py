@@ -142,8 +142,8 @@ def test_models_are_of_one_size_and_see_bonds_as_their_authors_do(name: str, bud
     if name == "zinc":
         presets = {run.row.name: run.recipe.model.preset for run in plan.runs}
         assert {"pst-gc", "pst-onelayer", "pst-adj", "pst-normadj", "psds", "gin", "gps"} <= set(presets)
-        assert presets["pst"] == ("pst-released" if budget == "full" else "pst")
-        assert presets.get("pst-released") == (None if budget == "full" else "pst-released")
+        assert presets["pst"] == ("pst-released-zinc" if budget == "full" else "pst")
+        assert presets.get("pst-released") == (None if budget == "full" else "pst-released-zinc")
     assert name == "zinc" or all("--cost-only" in run.command for run in plan.runs)
 
 

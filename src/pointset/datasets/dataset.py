@@ -237,24 +237,25 @@ class Dataset:
         limits = None if self.limits is None else Limits(*(values[:, columns] for values in self.limits))
         return dataclasses.replace(self, card=self.card.with_targets(names), arrays=arrays, limits=limits)
 
-    def with_weighted_edges(self, column: int = 0) -> Dataset:
-        """The same graphs with a column of their edge features as edge weights.
+    def with_weighted_edges(self, column: int = 0, *, offset: int = 0) -> Dataset:
+        """The same graphs with a column of their edge features, plus ``offset``, as edge weights.
 
-        The authors' released code treats ZINC's bond types so: they change the eigenpairs, and the model needs no edge
-        features.
+        The authors' released code treats ZINC's bond types so, with an offset of 1: they change the eigenpairs, and the
+        model needs no edge features.
 
         Raises:
-            SpecError: there is no such column.
+            SpecError: there is no such column, or an edge would have weight 0.
         """
         edge_attr = self.features.edge_attr
         width = 0 if edge_attr is None else int(np.prod(edge_attr.shape[1:]))
         if edge_attr is None or column not in range(width):
             raise SpecError(f"{self.card.name} has no column {column} of edge features; its spec is {self.card.edge}")
-        weights = edge_attr.reshape(len(edge_attr), -1)[:, column].numpy()
+        weights = edge_attr.reshape(len(edge_attr), -1)[:, column].numpy() + offset
         if absent := int((weights == 0).sum()):
             raise SpecError(
-                f"{absent:,} of {len(weights):,} edges of {self.card.name} have 0 in column {column} of their "
-                "features, and an edge of weight 0 is none; expected other numbers. Keep the column as edge features"
+                f"{absent:,} of {len(weights):,} edges of {self.card.name} have {-offset} in column {column} of their "
+                f"features, which with the offset {offset} is weight 0, and an edge of weight 0 is none; expected "
+                "other numbers. Choose another offset, or keep the column as edge features"
             )
         weighted = GraphArrays.from_flat(
             self.arrays.num_nodes, self.arrays.num_edges, self.arrays.edges, weights, self.features

@@ -91,13 +91,21 @@ class ModelOutput(NamedTuple):
 class Engine:
     """Runs a model from a preset on windows of items, at most ``batch_size`` graphs together.
 
-    ``weighted_edges`` is the column of edge features that becomes the edge weights; ``fingerprint``: batches hold the
-    fingerprints of molecules.
+    ``weighted_edges`` is the column of edge features that becomes the edge weights, plus ``edge_weight_offset``;
+    ``fingerprint``: batches hold the fingerprints of molecules.
     """
 
-    def __init__(self, model: PointModel, weighted_edges: int | None, *, batch_size: int, fingerprint: bool = False):
+    def __init__(
+        self,
+        model: PointModel,
+        weighted_edges: int | None,
+        edge_weight_offset: int = 0,
+        *,
+        batch_size: int,
+        fingerprint: bool = False,
+    ):
         check_whole_numbers(batch_size=batch_size)
-        self.needs = Needs.of(model, weighted_edges, fingerprint=fingerprint)
+        self.needs = Needs.of(model, weighted_edges, edge_weight_offset, fingerprint=fingerprint)
         self.dim = model.settings.dim if model.settings else 0
         self.batch_size = batch_size
         self.window = 8 * batch_size  # items taken together, so that a batch finds graphs of like size

@@ -28,6 +28,7 @@ class Needs(NamedTuple):
     edge: Spec
     positions: bool  # whether it uses pos
     weighted_edges: int | None  # the column of edge features that becomes the edge weights
+    edge_weight_offset: int  # what is added to it
     dtype: torch.dtype
     matrix: str
     descriptors: int = 0  # how many numbers of the graph as a whole
@@ -35,14 +36,17 @@ class Needs(NamedTuple):
     rank: int | None = None  # how many eigenpairs; None: all
 
     @classmethod
-    def of(cls, model: PointModel, weighted_edges: int | None, *, fingerprint: bool = False) -> Needs:
+    def of(
+        cls, model: PointModel, weighted_edges: int | None, edge_weight_offset: int = 0, *, fingerprint: bool = False
+    ) -> Needs:
         """The needs of a model from a preset."""
         if model.settings is None:
             raise SpecError("the model was put together by hand; expected one from pointset.PointModel.from_preset")
         dtype = next(model.parameters()).dtype
         node, edge, descriptors = model.settings.node, model.settings.edge, model.settings.descriptors
-        positions = uses_positions(model)
-        return cls(node, edge, positions, weighted_edges, dtype, model.matrix, descriptors, fingerprint, model.rank)
+        weights = weighted_edges, edge_weight_offset
+        needs = node, edge, uses_positions(model), *weights, dtype, model.matrix, descriptors, fingerprint, model.rank
+        return cls(*needs)
 
     def of_nodes_and_edges(self) -> Needs:
         """What can be checked for many graphs as if they were one; molecules bring the rest as it is asked for."""
@@ -57,7 +61,7 @@ class Needs(NamedTuple):
         features, edges = graph.features, graph.edges.shape[1]
         weights = graph.weights
         if self.weighted_edges is not None:
-            weights = _column(features.edge_attr, self.weighted_edges, edges).numpy()
+            weights = _column(features.edge_attr, self.weighted_edges, self.edge_weight_offset, edges).numpy()
         fitted = self._features(features, graph.num_nodes, edges)
         return dataclasses.replace(graph, weights=weights, features=fitted)
 
@@ -141,7 +145,7 @@ def _finite(values: Tensor, name: str) -> Tensor:
     return values
 
 
-def _column(edge_attr: Tensor | None, column: int, edges: int) -> Tensor:
+def _column(edge_attr: Tensor | None, column: int, offset: int, edges: int) -> Tensor:
     """(m,) float64: the weights that edge features stand for, as in ``Dataset.with_weighted_edges``."""
     if not edges:
         return torch.empty(0, dtype=torch.float64)
@@ -151,11 +155,11 @@ def _column(edge_attr: Tensor | None, column: int, edges: int) -> Tensor:
             f"the graph has {width} columns of edge features edge_attr, and the model takes its edge weights from "
             f"column {column}, counted from 0"
         )
-    weights = edge_attr.detach().cpu().reshape(edges, -1)[:, column].to(torch.float64)
+    weights = edge_attr.detach().cpu().reshape(edges, -1)[:, column].to(torch.float64) + offset
     if bool((weights == 0).any()):
         raise SpecError(
-            f"an edge has 0 in column {column} of its features, which is its weight to this model, and an edge of "
-            "weight 0 is not an edge; expected other numbers"
+            f"an edge has {-offset} in column {column} of its features, which gives it weight 0 to this model, and an "
+            "edge of weight 0 is not an edge; expected other numbers"
         )
     return weights
 

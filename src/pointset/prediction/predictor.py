@@ -407,7 +407,8 @@ class Predictor:
         for model in self.models:
             model.eval()
         wanted = fingerprint and self._compares_fingerprints
-        return Engine(self.model, self.bundle.weighted_edges, batch_size=batch_size, fingerprint=wanted)
+        weights = self.bundle.weighted_edges, self.bundle.edge_weight_offset
+        return Engine(self.model, *weights, batch_size=batch_size, fingerprint=wanted)
 
     @property
     def _compares_fingerprints(self) -> bool:

@@ -304,7 +304,8 @@ def _data(dataset: DatasetChoice, result: RunResult | None) -> str:
     if dataset.options:
         text.append(f"Options: {listed([f'{key} = {value}' for key, value in dataset.options.items()], 8)}.")
     if dataset.weighted_edges is not None:
-        text.append(f"Column {dataset.weighted_edges} of the edge features is the weight of the edges.")
+        plus = f", plus {dataset.edge_weight_offset}," if dataset.edge_weight_offset else ""
+        text.append(f"Column {dataset.weighted_edges} of the edge features{plus} is the weight of the edges.")
     return " ".join(text)
 
 

@@ -100,6 +100,7 @@ class DatasetChoice(Keys):
     options: Annotated[dict[str, Any], AfterValidator(_check_plain)] = Field(default_factory=dict)
     weight_column: Text | None = None
     weighted_edges: Number | None = None
+    edge_weight_offset: Number = 0  # added to them; without weighted_edges it does nothing
     train_graphs: Count | None = None
     fold: Number | None = None
     folds: Annotated[int, Field(ge=2)] = 10

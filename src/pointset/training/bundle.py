@@ -49,7 +49,7 @@ from pointset.training.bundle_files import (
 from pointset.training.uncertainty import Uncertainty
 
 _FORMAT = "pointset bundle"
-_VERSION = 2  # of bundles with several members; those with one model are of version 1, which any pointset reads
+_SINGLE, _SEVERAL, _OFFSET = 1, 2, 3  # a bundle's version: one model, several members, an offset of edge weights
 MOST_MEMBERS = 1000
 
 
@@ -61,6 +61,7 @@ class Bundle:
     card: Card
     scale: TargetScale | None = None  # regression: outputs are in units of this
     weighted_edges: int | None = None  # the column of edge features that became edge weights
+    edge_weight_offset: int = 0  # what was added to it
     molecule_reader: Mapping[str, Any] | None = None  # settings of MoleculeReader
     neutral: Neutral | None = None  # averages of the training data's features, which contributions are measured from
     about: Mapping[str, Any] = field(default_factory=dict)  # recipe, scores, date: for people
@@ -80,6 +81,7 @@ def write_bundle(
     *,
     scale: TargetScale | None = None,
     weighted_edges: int | None = None,
+    edge_weight_offset: int = 0,
     molecule_reader: Mapping[str, Any] | None = None,
     neutral: Neutral | None = None,
     about: Mapping[str, Any] | None = None,
@@ -94,6 +96,7 @@ def write_bundle(
         card: of the dataset that it was trained on.
         scale: by which the targets of a regression were normalised.
         weighted_edges: the column of edge features that became edge weights (``Dataset.with_weighted_edges``).
+        edge_weight_offset: what was added to them; of no meaning without such a column.
         molecule_reader: settings of :class:`~pointset.datasets.molecules.MoleculeReader` by which SMILES were read.
         neutral: averages of the features of the training data, which explanations need.
         about: anything else that JSON holds, for people. Numbers that are not finite become null.
@@ -115,7 +118,7 @@ def write_bundle(
     files = [{"file": name, "sha256": hashlib.sha256(content).hexdigest()} for name, content in weights.items()]
     description = {
         "format": _FORMAT,
-        "version": 1 if len(members) == 1 else _VERSION,
+        "version": _SINGLE if len(members) == 1 else _SEVERAL,
         "pointset": PACKAGE_VERSION,
         "model": settings | {key: spec_as_plain(settings[key]) for key in ("node", "edge")},
         "card": _card_as_plain(card),
@@ -125,6 +128,8 @@ def write_bundle(
         "about": finite(dict(about or {})),
         "weights": files[0],
     }
+    if weighted_edges is not None and edge_weight_offset:  # a pointset that does not know it must not read the rest
+        description |= {"version": _OFFSET, "edge_weight_offset": edge_weight_offset}
     metrics = [("metric", card.metric.value), ("metric", description["about"].get("metric"))]
     if own := needed(("encoder", settings["preset"]), *metrics):
         description["extensions"] = own
@@ -169,6 +174,7 @@ def read_bundle(path: str | Path) -> Bundle:
             card=card,
             scale=scale,
             weighted_edges=None if column.value is None else column.whole(0),
+            edge_weight_offset=place.at("edge_weight_offset").whole(0) if description["version"] >= _OFFSET else 0,
             molecule_reader=reader.value,
             neutral=_neutral_from(place.at("neutral"), settings) if "neutral" in description else None,
             about=about.value if isinstance(about.value, dict) else {},
@@ -190,13 +196,13 @@ def _description(text: bytes) -> dict[str, Any]:
     if not isinstance(description, dict) or description.get("format") != _FORMAT:
         raise FileFormatError(f"{DESCRIPTION} does not describe a bundle; expected one that pointset wrote")
     version = description.get("version")
-    if type(version) is int and version > _VERSION:
+    if type(version) is int and version > _OFFSET:
         raise FileFormatError(
-            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {_VERSION}; it was "
+            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {_OFFSET}; it was "
             f"written by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
         )
     if type(version) is not int or version < 1:
-        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected a number from 1 to {_VERSION}")
+        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected a number from 1 to {_OFFSET}")
     if description.get("sha256") != _digest(description):
         raise FileFormatError(f"{DESCRIPTION} does not match its checksum; it is damaged, or someone changed it")
     return description
@@ -233,7 +239,8 @@ def _weights_of(model: PointModel) -> bytes:
 def _read_models(files: BundleFiles, place: Place, settings: dict[str, Any]) -> tuple[PointModel, ...]:
     """All members; together their files are no larger than one may be, and each is a file of its own."""
     entries = [place.at("weights")]
-    entries += place.at("other_members").items() if place.value["version"] > 1 else []
+    several = "other_members" in place.value or place.value["version"] == _SEVERAL
+    entries += place.at("other_members").items() if several else []
     names = [entry.at("file").expect(str) for entry in entries]
     if len(names) > MOST_MEMBERS or len(set(names)) < len(names):
         raise FileFormatError(

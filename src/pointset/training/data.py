@@ -269,7 +269,7 @@ def with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
     if choice.targets is not None and not _chosen_by_reader(dataset, choice):
         dataset = dataset.with_targets(list(choice.targets))
     if choice.weighted_edges is not None:
-        dataset = dataset.with_weighted_edges(choice.weighted_edges)
+        dataset = dataset.with_weighted_edges(choice.weighted_edges, offset=choice.edge_weight_offset)
     if choice.fold is not None and not own_folds(choice):
         has_labels = dataset.card.task is not Task.REGRESSION and dataset.card.level is not Level.NODE
         labels = dataset.targets if has_labels else None

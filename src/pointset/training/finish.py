@@ -105,6 +105,7 @@ def finish(trained: Trained) -> dict[str, Any]:
         data.card,
         scale=data.scale,
         weighted_edges=recipe.dataset.weighted_edges,
+        edge_weight_offset=recipe.dataset.edge_weight_offset,
         molecule_reader=_reader_settings(recipe, data.card),
         neutral=neutral_of(trained.models[0], data) if data.card.molecules is not None else None,
         about={
