@@ -421,7 +421,9 @@ def released_sums(s: Points, v_hat: Points, w: ReleasedDeepSetWeights) -> Releas
             for m in range(rank):
                 for c in range(channels):
                     square[k, m, c] += left[k, c] * right[m, c]
-    return ReleasedSums(w.after(total_s), size_scale(nodes) * projected(w.w5, total_v), size_scale(nodes) * square)
+    return ReleasedSums(
+        size_scale(nodes) * w.after(total_s), size_scale(nodes) * projected(w.w5, total_v), size_scale(nodes) * square
+    )
 
 
 def released_psds_layer(

@@ -378,7 +378,7 @@ class PointSums(NamedTuple):
 class Aggregator(nn.Module):
     """s = W_b mean_i(W_a x_i + a) + b with x a DeepSet of the scalars, v = W₅ Σ_i v̂_i, v_sq = Σ_i (W₆ v̂_i)ᵀ (W₇ v̂_i).
 
-    v_sq has r × r numbers in each channel. The two sums over points are multiplied by n^-0.925.
+    v_sq has r × r numbers in each channel. All three, the mean too, are multiplied by n^-0.925.
     """
 
     def __init__(self, channels: int):
@@ -395,9 +395,10 @@ class Aggregator(nn.Module):
             s = layer(s, points)
         total = masked(self.before(s), padding).sum(-1, keepdim=True)
         mean = total / (max(s.shape[-1], 1) if padding is None else padding.nodes.clamp(min=1))
-        scale = size_scale(v.shape[2]) if padding is None else size_scale(padding.nodes).unsqueeze(-1)  # (B, 1, 1)
+        of_scalars = size_scale(v.shape[2]) if padding is None else size_scale(padding.nodes)  # (B, 1)
+        scale = of_scalars if padding is None else size_scale(padding.nodes).unsqueeze(-1)  # (B, 1, 1)
         square = scale * (self.w6(v).mT @ self.w7(v))
-        return PointSums(self.after(mean), scale * self.w5(v.sum(2, keepdim=True)), square)
+        return PointSums(of_scalars * self.after(mean), scale * self.w5(v.sum(2, keepdim=True)), square)
 
 
 class ReleasedPSDSLayer(nn.Module):
