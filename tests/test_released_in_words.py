@@ -27,8 +27,10 @@ class Input(NamedTuple):
     """A graph as a dense batch of one has it."""
 
     adjacency: Array  # (n, n) weights
-    x: Array  # (n, c) numbers, or (n, c) whole numbers of categories from 0
-    edges: Array | None = None  # (n, n, c) numbers, or whole numbers of categories from 1; 0 where there is no edge
+    x: NDArray[Any]  # (n, c) numbers, or (n, c) whole numbers of categories from 0
+    edges: NDArray[Any] | None = (
+        None  # (n, n, c) numbers, or whole numbers of categories from 1; 0 where there is no edge
+    )
     positions: Array | None = None  # (n, 3)
 
 
@@ -49,11 +51,13 @@ class Options:
 
 
 def layer_norm(x: Array, epsilon: float = 1e-5) -> Array:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+    result: Array = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+    return result
 
 
 def silu(x: Array) -> Array:
-    return x / (1 + np.exp(-x))
+    result: Array = x / (1 + np.exp(-x))
+    return result
 
 
 class Weights:
@@ -82,12 +86,14 @@ class Weights:
     def table(self, name: str, column: int, categories: Array) -> Array:
         """Rows of categories from 1; 0 is padding."""
         rows = self.arrays[f"{name}.{column}.weight"]
-        return np.concatenate([np.zeros((1, rows.shape[1])), rows])[categories.astype(int)]
+        result: Array = np.concatenate([np.zeros((1, rows.shape[1])), rows])[categories.astype(int)]
+        return result
 
     def deep_set(self, name: str, x: Array) -> Array:
         """x ← x + mean(MLPₐ(x)) ⊙ MLP_b(x), the mean over the rows that are not masked."""
         pooled = self.mlp(f"{name}.pooled", x, 2, True, True).mean(0)
-        return x + pooled * self.mlp(f"{name}.own", x, 2, True, True)
+        result: Array = x + pooled * self.mlp(f"{name}.own", x, 2, True, True)
+        return result
 
     def pair_mlp(self, name: str, x: Array, options: Options) -> Array:
         if options.pair_norm:
@@ -118,7 +124,8 @@ def first_vectors(w: Weights, given: Input, options: Options) -> Array:
     for at in range(options.deep_sets):
         of_values = w.deep_set(f"coordinates.function.layers.{at}", of_values)
     if given.edges is None and given.positions is None:
-        return np.einsum("ir,rd->ird", vectors, of_values)
+        plain: Array = np.einsum("ir,rd->ird", vectors, of_values)
+        return plain
     if given.edges is None:
         e: Array = np.ones((*given.adjacency.shape, DIM))
     elif "coordinates.pairs.linear.weight" in w.arrays:
@@ -131,7 +138,8 @@ def first_vectors(w: Weights, given: Input, options: Options) -> Array:
     if given.positions is not None:
         apart = np.linalg.norm(given.positions[:, None] - given.positions, axis=-1)
         e = e * w.mlp("coordinates.pairs.distances.mlp", apart[..., None], 2, True, True)
-    return np.einsum("ijc,jr,rd->ird", e, vectors, of_values)
+    result: Array = np.einsum("ijc,jr,rd->ird", e, vectors, of_values)
+    return result
 
 
 def first_scalars(w: Weights, given: Input) -> Array:
@@ -145,7 +153,8 @@ def first_scalars(w: Weights, given: Input) -> Array:
 def normalised(v: Array) -> Array:
     """v − mean over the channels, over the rank axis to length 1 with floor 1e-3."""
     v = v - v.mean(-1, keepdims=True)
-    return v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-3)
+    result: Array = v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-3)
+    return result
 
 
 def released_pst(model: PointModel, given: Input, options: Options) -> Array:
@@ -201,7 +210,7 @@ def released_psds(model: PointModel, given: Input) -> Array:
 # --- compared
 
 
-def two_rings() -> nx.Graph:
+def two_rings() -> Any:
     """Repeated eigenvalues, two components."""
     return nx.disjoint_union(nx.cycle_graph(5), nx.complete_graph(4))
 
@@ -224,7 +233,7 @@ def numbers(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def as_data(graph: nx.Graph, **features: Any) -> Data:
+def as_data(graph: Any, **features: Any) -> Data:
     low, high = np.array(sorted(graph.edges)).T
     ends = torch.from_numpy(np.concatenate([[low, high], [high, low]], axis=1))
     edge_attr = features.pop("edge_attr", None)
@@ -235,7 +244,7 @@ def as_data(graph: nx.Graph, **features: Any) -> Data:
     return Data(edge_index=ends, num_nodes=len(graph), **arrays)
 
 
-def dense(graph: nx.Graph, by_edge: Array) -> Array:
+def dense(graph: Any, by_edge: NDArray[Any]) -> Array:
     """(n, n, c), 0 where there is no edge."""
     result = np.zeros((len(graph), len(graph), by_edge.shape[1]))
     for (i, j), row in zip(sorted(graph.edges), by_edge, strict=True):
@@ -260,26 +269,26 @@ PUBLISHED = {
 @each_graph
 @pytest.mark.parametrize("preset", PUBLISHED)
 class TestPST:
-    def test_without_edge_features(self, preset: str, graph: nx.Graph) -> None:
+    def test_without_edge_features(self, preset: str, graph: Any) -> None:
         x = np.arange(len(graph))[:, None] % 3
         model = made(preset, node=Categories(3), pooling=PUBLISHED[preset].pooling)
         given = Input(nx.to_numpy_array(graph), x)
         assert_equal(model, as_data(graph, x=x), released_pst(model, given, PUBLISHED[preset]))
 
-    def test_zincs_edges_weigh_the_category_plus_1(self, preset: str, graph: nx.Graph) -> None:
+    def test_zincs_edges_weigh_the_category_plus_1(self, preset: str, graph: Any) -> None:
         x, bonds = np.arange(len(graph))[:, None] % 3, 1 + np.arange(graph.size()) % 3
         model = made(preset, node=Categories(3), pooling=PUBLISHED[preset].pooling)
         given = Input(dense(graph, 1.0 + bonds[:, None])[..., 0], x)
         data = as_data(graph, x=x, edge_weight=np.concatenate([bonds, bonds]) + 1.0)
         assert_equal(model, data, released_pst(model, given, PUBLISHED[preset]))
 
-    def test_real_edge_features(self, preset: str, graph: nx.Graph) -> None:
+    def test_real_edge_features(self, preset: str, graph: Any) -> None:
         x, attr = numbers(len(graph), 2), numbers(graph.size(), 3, seed=1)
         model = made(preset, node=Reals(2), edge=Reals(3), pooling=PUBLISHED[preset].pooling)
         given = Input(nx.to_numpy_array(graph), x, dense(graph, attr))
         assert_equal(model, as_data(graph, x=x, edge_attr=attr), released_pst(model, given, PUBLISHED[preset]))
 
-    def test_categories_of_edges_leave_nothing(self, preset: str, graph: nx.Graph) -> None:
+    def test_categories_of_edges_leave_nothing(self, preset: str, graph: Any) -> None:
         """In theirs rounding remains of 0, which the floor of 1e-3 makes 10³ times longer in each layer."""
         x, bonds = np.arange(len(graph))[:, None] % 3, np.stack([np.arange(graph.size()) % k for k in (3, 2)], axis=1)
         model = made(preset, node=Categories(3), edge=Categories(3, 2), pooling=PUBLISHED[preset].pooling)
@@ -293,12 +302,12 @@ class TestQM9:
     """11 columns of x, bonds as 4 columns of zeros and ones; 1 is added to all of them, then linear maps."""
 
     @staticmethod
-    def one_hot(graph: nx.Graph) -> tuple[Array, NDArray[np.int64]]:
+    def one_hot(graph: Any) -> tuple[Array, NDArray[Any]]:
         bonds = np.arange(graph.size()) % 4
         return np.eye(4)[bonds], bonds[:, None]
 
     @pytest.mark.parametrize("positions", [False, True])
-    def test_as_categories(self, graph: nx.Graph, positions: bool) -> None:
+    def test_as_categories(self, graph: Any, positions: bool) -> None:
         """pst-released-qm9 with row W e_c + W 1 of the table for category c, and b + W 1 for the bias of x."""
         preset = "pst-released-qm9-star" if positions else "pst-released-qm9"
         (columns, bonds), x, pos = self.one_hot(graph), numbers(len(graph), 11), numbers(len(graph), 3, seed=2)
@@ -316,7 +325,7 @@ class TestQM9:
         assert_equal(ours, as_data(graph, **features), expected)
 
     @pytest.mark.parametrize("edge", [Reals(4), Categories(4), None], ids=["numbers", "categories", "none"])
-    def test_distances(self, graph: nx.Graph, edge: Any) -> None:
+    def test_distances(self, graph: Any, edge: Any) -> None:
         x, pos = np.arange(len(graph))[:, None] % 3, numbers(len(graph), 3, seed=2)
         model = made("pst-released-star", node=Categories(3), edge=edge)
         columns, bonds = self.one_hot(graph)
@@ -328,7 +337,7 @@ class TestQM9:
 
 
 @each_graph
-def test_psds(graph: nx.Graph) -> None:
+def test_psds(graph: Any) -> None:
     x, attr = np.arange(len(graph))[:, None] % 3, numbers(graph.size(), 3, seed=1)
     for edge in (None, Reals(3)):
         model = made("psds-released", node=Categories(3), edge=edge)

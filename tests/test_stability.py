@@ -79,7 +79,8 @@ class TestBridges:
     @staticmethod
     def change(preset: str, weight: float) -> float:
         model, apart = fresh(preset), nx.disjoint_union(nx.cycle_graph(4), nx.cycle_graph(5))
-        nx.set_edge_attributes(apart, 1.0, "weight")
+        for edge in apart.edges:
+            apart.edges[edge]["weight"] = 1.0
         joined = apart.copy()
         joined.add_edge(0, 6, weight=weight)
         before, after = (model.eval()([graph]).detach() for graph in (apart, joined))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from pointset.arrays import Integers
+from pointset.arrays import Floats, Integers
 from pointset.encoders.model import evaluating
 from pointset.errors import SpecError
 from pointset.points.graphs import Graph, WeightKind
@@ -98,6 +98,6 @@ def measure_stability(
 
 def _changed(graph: Graph, size: float, generator: np.random.Generator) -> Graph:
     """The graph with other weights."""
-    factors = 1 + size * generator.standard_normal(graph.edges.shape[1])
+    factors: Floats = np.asarray(1 + size * generator.standard_normal(graph.edges.shape[1]))
     weights = factors if graph.weights is None else graph.weights * factors
     return dataclasses.replace(graph, weights=weights, weight_kind=WeightKind.REAL)
