@@ -94,6 +94,10 @@ def test_the_guide_to_encoders_runs() -> None:
     assert len(run_guide("encoders.md")["seen"].attention) == 4
 
 
+def test_the_guide_to_invariance_runs() -> None:
+    assert run_guide("invariance.md")["found"].largest < 1e-7
+
+
 def test_the_guide_to_native_kernels_runs() -> None:
     names = run_guide("native.md")
     assert torch.allclose(names["native"], names["same"], rtol=1e-4, atol=1e-4)
