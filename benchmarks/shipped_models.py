@@ -143,10 +143,11 @@ def model_card(
     result: Mapping[str, Any],
     folder: RunFolder,
 ) -> dict[str, Any]:
-    """All that ``pointset models show`` prints; None where there is nothing to say."""
+    """What ``pointset models show`` prints besides what :func:`pointset.models.derived` says; None where there is
+    nothing to say.
+    """
     environment, recorded = read_json(folder.environment), result["metric"]
-    settings, baselines = bundle.model.settings, result["baselines"]
-    made_of = "" if settings is None else f"{settings.preset}, {settings.layers} layers of {settings.dim}"
+    baselines = result["baselines"]
     per_target = {target: scores[recorded] for target, scores in result["per_target"].items()}
     same_unit = len({target.unit for target in card.targets}) == 1
     metric = recorded if same_unit or not metric_named(recorded).has_unit else Metric.NORMALISED_MAE.value
@@ -155,10 +156,6 @@ def model_card(
         "title": entry["title"],
         "description": entry["description"],
         "input": _MOLECULES if card.molecules else entry["input"],
-        "noun": "molecule" if card.molecules else "graph",
-        "task": card.task.value,
-        "level": card.level.value,
-        "targets": [dataclasses.asdict(target) for target in card.targets],
         "data": {
             **data_facts(entry, recipe),
             "file": recipe.dataset.file,
@@ -168,16 +165,12 @@ def model_card(
         },
         "split": {"how": read_json(folder.split)["made_by"], **result["split_sizes"]},
         "metric": metric,
-        "test": result["test"],
         "test_interval": (result["parts"].get("test") or {}).get(metric),
         "per_target": {"metric": recorded, "test": per_target},
         "forest": (baselines.get(FOREST) or {}).get("test"),
         "mean": (baselines.get(MEAN) or {}).get("test"),
         "paper": _paper(entry, recipe, card),
         "limits": entry["limits"],
-        "recipe": recipe.name,
-        "command": f"pointset train {recipe.name} --data-dir DATA",
-        "model": made_of + (f", {len(bundle.models)} members" if len(bundle.models) > 1 else ""),
         "parameters": result["parameters"],
         "seconds": result["seconds"],
         "threads": environment["threads"],

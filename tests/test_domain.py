@@ -170,7 +170,7 @@ def test_of_large_training_parts_a_subset_is_kept() -> None:
 def test_a_domain_survives_the_round_trip(molecules: bool) -> None:
     domain = fitted(molecules=molecules)
     plain, arrays = domain.as_plain()
-    again = Domain.from_plain(Place(plain, "domain"), arrays, 8)
+    again = Domain.from_plain(Place(plain, "domain"), arrays, 8, None)
     random = np.random.default_rng(4)
     new = random.normal(size=(200, 8)).astype(np.float32), random_fingerprints(200, 7) if molecules else None
     before, after = domain(np.full(200, 9), *new), again(np.full(200, 9), *new)
@@ -189,10 +189,10 @@ def test_a_damaged_domain_is_refused() -> None:
     ]
     for values, others in changes:
         with pytest.raises(FileFormatError, match="domain"):
-            Domain.from_plain(Place({**plain, **values}, "domain"), {**arrays, **others}, 8)  # type: ignore[dict-item]
+            Domain.from_plain(Place({**plain, **values}, "domain"), {**arrays, **others}, 8, None)  # type: ignore[dict-item]
     with pytest.raises(FileFormatError, match="fingerprints"):
         Domain.from_plain(
-            Place(plain, "domain"), {name: array for name, array in arrays.items() if name != "fingerprints"}, 8
+            Place(plain, "domain"), {name: array for name, array in arrays.items() if name != "fingerprints"}, 8, None
         )
 
 

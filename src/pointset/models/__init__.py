@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,25 @@ def card(name: str) -> dict[str, Any]:
     file = path(name)
     try:
         with open_binary(file) as packed, zipfile.ZipFile(packed) as archive, archive.open(_DESCRIPTION) as member:
-            about = json.loads(member.read(_MOST_BYTES))["about"]
-        return {**about["card"], "file": str(file), "bytes": file.stat().st_size}
+            description = json.loads(member.read(_MOST_BYTES))
+        told = description["about"]["card"]
+        return {**told, **derived(description), "file": str(file), "bytes": file.stat().st_size}
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OSError) as error:
         raise FileFormatError(f"{file} is damaged ({error}); install pointset again") from None
+
+
+def derived(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What a card says that stands elsewhere in ``bundle.json``; a card that is packed need not repeat it."""
+    about, data, model = description["about"], description["card"], description["model"]
+    members = 1 + len(description.get("other_members", ()))
+    made_of = f"{model['preset']}, {model['layers']} layers of {model['dim']}"
+    return {
+        "noun": "molecule" if data["molecules"] else "graph",
+        "task": data["task"],
+        "level": data["level"],
+        "targets": data["targets"],
+        "test": about.get("test"),
+        "recipe": about.get("recipe"),
+        "command": f"pointset train {about.get('recipe')} --data-dir DATA",
+        "model": made_of + (f", {members} members" if members > 1 else ""),
+    }

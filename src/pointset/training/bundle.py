@@ -36,6 +36,7 @@ from pointset.files import finite
 from pointset.machine import VERSION as PACKAGE_VERSION
 from pointset.registry import is_own
 from pointset.specs import Categories, Reals, Spec
+from pointset.training.bundle_agreement import check_agreement, check_weights
 from pointset.training.bundle_files import (
     DESCRIPTION,
     MOST_DESCRIPTION_BYTES,
@@ -109,7 +110,6 @@ def write_bundle(
     """
     members = (models,) if isinstance(models, PointModel) else tuple(models)
     settings = _shared_settings(members)
-    _check_agreement(settings, card, scale)
     _check_reader(molecule_reader)
     del settings["noise"], settings["dropout"]  # which only training has
     weights = {
@@ -143,6 +143,8 @@ def write_bundle(
         others[UNCERTAINTY] = _safetensors_of(arrays)
         digest = hashlib.sha256(others[UNCERTAINTY]).hexdigest()
         description |= {**plain, "uncertainty": {"file": UNCERTAINTY, "sha256": digest}}
+    check_agreement(description, settings, card, scale)
+    check_weights(description, members)
     try:
         description["sha256"] = _digest(description)
         text = json.dumps(description, indent=1, allow_nan=False)
@@ -165,19 +167,23 @@ def read_bundle(path: str | Path) -> Bundle:
         check_needed("the bundle", description.get("extensions"))
         settings, card = _settings_from(place.at("model")), _card_from(place.at("card"))
         scale, column = _scale_from(place.at("scale")), place.at("weighted_edges")
+        weighted_edges = None if column.value is None else column.whole(0)
         reader, about = place.at("molecule_reader"), place.at("about")
-        _check_agreement(settings, card, scale)
         _check_reader(reader.value)
-        models = _read_models(files, place, settings)
+        weights = [place.at("weights")]
+        weights += place.at("other_members").items() if "other_members" in description else []
+        check_agreement(description, settings, card, scale)
+        models = _read_models(files, weights, settings)
+        check_weights(description, models)
         return Bundle(
             models=models,
             card=card,
             scale=scale,
-            weighted_edges=None if column.value is None else column.whole(0),
+            weighted_edges=weighted_edges,
             edge_weight_offset=place.at("edge_weight_offset").whole(0) if description["version"] >= _OFFSET else 0,
             molecule_reader=reader.value,
             neutral=_neutral_from(place.at("neutral"), settings) if "neutral" in description else None,
-            about=about.value if isinstance(about.value, dict) else {},
+            about=about.expect(dict),
             uncertainty=_read_uncertainty(files, place, card, models),
             sha256=description["sha256"],
         )
@@ -236,11 +242,8 @@ def _weights_of(model: PointModel) -> bytes:
     return save(tensors)
 
 
-def _read_models(files: BundleFiles, place: Place, settings: dict[str, Any]) -> tuple[PointModel, ...]:
+def _read_models(files: BundleFiles, entries: Sequence[Place], settings: dict[str, Any]) -> tuple[PointModel, ...]:
     """All members; together their files are no larger than one may be, and each is a file of its own."""
-    entries = [place.at("weights")]
-    several = "other_members" in place.value or place.value["version"] == _SEVERAL
-    entries += place.at("other_members").items() if several else []
     names = [entry.at("file").expect(str) for entry in entries]
     if len(names) > MOST_MEMBERS or len(set(names)) < len(names):
         raise FileFormatError(
@@ -495,19 +498,3 @@ def _check_reader(settings: Any) -> None:
         MoleculeReader(**settings or {})
     except PointsetError as error:
         raise FileFormatError(f"molecule_reader: {error}") from None
-
-
-def _check_agreement(settings: Mapping[str, Any], card: Card, scale: TargetScale | None) -> None:
-    """That the model gives what the card promises."""
-    if not card.targets or card.outputs < 1:
-        raise SpecError(f"the card of {card.name} names no targets; expected what the model predicts")
-    if settings["out"] != card.outputs or settings["level"] != card.level.value:
-        raise SpecError(
-            f"the model gives {settings['out']} numbers for each {settings['level']}, and the card of {card.name} "
-            f"names {card.outputs} for each {card.level.value}; expected the same"
-        )
-    if scale is not None and (card.task is not Task.REGRESSION or scale.mean.shape != (card.outputs,)):
-        raise SpecError(
-            f"the scale has shape {tuple(scale.mean.shape)} for a {card.task.value} with {card.outputs} outputs; "
-            "expected one number for each target of a regression, or no scale"
-        )

@@ -163,8 +163,11 @@ class Domain:
         return plain, arrays
 
     @classmethod
-    def from_plain(cls, place: Place, arrays: Arrays, channels: int) -> Domain:
-        """The inverse of :meth:`as_plain`; raises FileFormatError where it is not what :meth:`as_plain` gave."""
+    def from_plain(cls, place: Place, arrays: Arrays, channels: int, node: Spec) -> Domain:
+        """The inverse of :meth:`as_plain`, for such node features.
+
+        Raises FileFormatError where it is not what :meth:`as_plain` gave.
+        """
         nodes = [number.whole(0) for number in place.at("nodes").items()]
         similarity = place.at("least_similarity")
         shapes = {"mean": (channels,), "spread": (channels,), "representations": (-1, channels)}
@@ -177,9 +180,10 @@ class Domain:
             if array is None or not fits or array.shape[-1] != shape[-1] or not np.isfinite(array).all():
                 raise place.wrong(f"an array {name} of finite numbers, of shape {shape}, in the bundle")
         categories = arrays.get("categories")  # older bundles have none
-        if categories is not None and (categories.dtype != np.uint8 or categories.ndim != 1):
-            raise place.wrong("an array categories of zeros and ones, in the bundle")
-        if len(nodes) != 2 or (arrays["spread"] <= 0).any():
+        known = sum(node.sizes) if isinstance(node, Categories) else 0
+        if categories is not None and (categories.dtype != np.uint8 or categories.shape != (known,)):
+            raise place.wrong(f"an array categories of {known} zeros and ones, in the bundle")
+        if len(nodes) != 2 or nodes[0] > nodes[1] or (arrays["spread"] <= 0).any():
             raise place.wrong("the least and the largest number of nodes, and positive spreads")
         return cls(
             nodes[0],

@@ -309,7 +309,7 @@ class Uncertainty:
         section, known = place.at("calibration"), place.at("domain")
         domain = None
         if known.value is not None and card.level is Level.GRAPH:
-            domain = Domain.from_plain(known, _within(arrays, "domain."), channels)
+            domain = Domain.from_plain(known, _within(arrays, "domain."), channels, card.node)
         residuals = arrays.get("calibration.residuals")
         if residuals is not None:
             wanted = None if domain is None else (len(domain.representations), card.outputs)
@@ -332,7 +332,13 @@ class Uncertainty:
                 targets.append(IntervalCalibration.from_plain(entry, own))
             else:
                 targets.append(ClassCalibration.from_plain(entry, own, len(card.classes or _LABELS)))
-        return cls(card, members, tuple(targets), tuple(difficulties), residuals, domain)
+        found = cls(card, members, tuple(targets), tuple(difficulties), residuals, domain)
+        if (domain is not None or known.value is None) and (unused := set(arrays) - set(found.as_plain()[1])):
+            raise FileFormatError(
+                f"the bundle contradicts itself: it holds the array {min(unused)}, and calibration and domain in "
+                "its description say that there is none"
+            )
+        return found
 
 
 def _class_calibrations(card: Card, val: Seen, targets: Tensor) -> tuple[ClassCalibration | None, ...]:

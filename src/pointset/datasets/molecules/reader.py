@@ -76,6 +76,8 @@ class MoleculeReader:
             if not isinstance(getattr(self, name), bool):
                 raise MoleculeError(f"got {name}={getattr(self, name)!r}; expected True or False")
         if self.descriptors is not None:
+            if not isinstance(self.descriptors, str):
+                raise MoleculeError(f"got descriptors={self.descriptors!r:.60}; expected a name such as 'morgan+rdkit'")
             descriptor_kinds(self.descriptors)
         seed = self.conformer_seed
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED):
