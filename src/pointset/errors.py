@@ -47,6 +47,10 @@ class FileFormatError(PointsetError, ValueError):
     """A file is not of the format that its name promises, or is damaged."""
 
 
+class SignatureError(FileFormatError):
+    """A bundle is not signed, not with the key that was expected, or was changed after it was signed."""
+
+
 class MissingDataError(PointsetError, FileNotFoundError):
     """The files of a dataset are nowhere to be had; the message says what to put where."""
 

@@ -8,7 +8,15 @@ import typer
 from rich.console import Console
 
 from pointset.cli.console import load_torch, output_console, plain_table, reported_errors, say, show_left_out
-from pointset.cli.options import DataDirOption, JsonFileOption, RunArgument, SmilesOption, check_outputs, refuse_options
+from pointset.cli.options import (
+    DataDirOption,
+    JsonFileOption,
+    RequireSignatureOption,
+    RunArgument,
+    SmilesOption,
+    check_outputs,
+    refuse_options,
+)
 from pointset.cli.predict import INPUT_HELP, check_options
 from pointset.text import counted, printable
 
@@ -54,6 +62,7 @@ def check_invariance(
     ] = 1e-8,
     smiles: SmilesOption = None,
     data_dir: DataDirOption = None,
+    require_signature: RequireSignatureOption = None,
     json_file: JsonFileOption = None,
 ) -> None:
     """Certify that a trained model depends on the graph alone, or show a graph for which it does not."""
@@ -73,6 +82,7 @@ def check_invariance(
                 data,
                 smiles=smiles,
                 data_dir=data_dir,
+                public_key=require_signature,
                 limit=limit,
                 seed=seed,
                 repeats=repeats,

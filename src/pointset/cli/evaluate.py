@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pointset.cli.console import load_torch, output_console, print_json, reported_errors, say
-from pointset.cli.options import DataDirOption, JsonFlag, RunArgument
+from pointset.cli.options import DataDirOption, JsonFlag, RequireSignatureOption, RunArgument
 from pointset.cli.train import print_coverage, print_parts, print_scores
 from pointset.text import counted, printable
 
@@ -41,6 +41,7 @@ def evaluate(
         typer.Option(metavar="COLUMN", help="Column of --file with the true values; one for each target, in order."),
     ] = None,
     data_dir: DataDirOption = None,
+    require_signature: RequireSignatureOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Score a trained model: all metrics of its task, over the targets and for each."""
@@ -49,7 +50,8 @@ def evaluate(
         from pointset.files import finite
         from pointset.prediction.evaluation import evaluate as evaluate_run
 
-        found = evaluate_run(run, part=part.value, data_dir=data_dir, file=file, targets=target)
+        more: dict[str, Any] = {"file": file, "targets": target, "public_key": require_signature}
+        found = evaluate_run(run, part=part.value, data_dir=data_dir, **more)
         if as_json:
             print_json(finite(found))
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointset.cli.console import load_torch, output_console, plain_table, reported_errors
-from pointset.cli.options import QuietFlag, RunArgument, check_output_file, usage_errors
+from pointset.cli.options import QuietFlag, RequireSignatureOption, RunArgument, check_output_file, usage_errors
 from pointset.text import counted, number, signed
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def explain(
     bonds: Annotated[
         bool, typer.Option("--bonds", help="Show bonds by themselves, not half of each in its atoms.")
     ] = False,
+    require_signature: RequireSignatureOption = None,
     quiet: QuietFlag = False,
 ) -> None:
     """Explain predictions: what each atom and bond of a molecule adds to them.
@@ -73,7 +74,7 @@ def explain(
         from pointset.prediction.attributions import write_attributions
         from pointset.prediction.predictor import load
 
-        predictor = load(run)
+        predictor = load(run, public_key=require_signature)
         how: Method = "gradients" if method is MethodName.GRADIENTS else "shapley"
         found = predictor.explain(smiles, target, method=how, progress=False if quiet else None)
         if output is not None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pointset.cli import (
+    bundle,
     check_invariance,
     compare,
     convert,
@@ -45,6 +46,7 @@ _EXAMPLES = """
   pointset models                                   [dim]models to take home[/dim]
   pointset predict solubility molecules.csv -o answers.csv
   pointset explain runs/mine CCO -o why.svg         [dim]which atoms matter[/dim]
+  pointset bundle sign model.zip --key lab.key      [dim]before it is handed on[/dim]
   pointset express theorems                         [dim]check the theory[/dim]
   pointset compare zinc --models pst,gin,gps --run-dir runs/three
   pointset reproduce                                [dim]the paper's tables[/dim]
@@ -83,6 +85,7 @@ app.add_typer(datasets.app, name="datasets")
 app.command(cls=Command, no_args_is_help=True, epilog=train.EXAMPLES)(train.train)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(models.app, name="models")
+app.add_typer(bundle.app, name="bundle")
 app.command(cls=Command, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)

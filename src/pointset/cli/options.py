@@ -76,6 +76,15 @@ JsonFileOption = Annotated[
 PictureOption = Annotated[Path | None, typer.Option(metavar="OUT.png", help="Draw the results: .png, .svg, .pdf.")]
 NoHeaderFlag = Annotated[bool, typer.Option("--no-header", help="The table has no header line.")]
 SheetOption = Annotated[str | None, typer.Option(metavar="NAME", help="The sheet of a workbook; by default the first.")]
+RequireSignatureOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--require-signature",
+        metavar="KEY.pub",
+        envvar="POINTSET_REQUIRE_SIGNATURE",
+        help="Load the model only if it is signed with the key of this file (pointset bundle sign).",
+    ),
+]
 QuietFlag = Annotated[bool, typer.Option("--quiet", help="Print only problems, no progress and no summary.")]
 
 

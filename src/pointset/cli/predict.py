@@ -16,6 +16,7 @@ from pointset.cli.options import (
     DeviceOption,
     NoHeaderFlag,
     QuietFlag,
+    RequireSignatureOption,
     RunArgument,
     SheetOption,
     SmilesOption,
@@ -41,6 +42,7 @@ EXAMPLES = f"""
   pointset predict runs/mine graphs/ -o out.csv            [dim]a folder of graphs[/dim]
   pointset predict runs/zinc zinc --split test -o out.csv  [dim]a dataset by name[/dim]
   pointset predict runs/mine molecules.csv -o out.csv --confidence 0.8
+  pointset predict model.zip molecules.csv -o out.csv --require-signature lab.key.pub
 
 [bold]The output[/bold] has the rows of the input, in the same order
   the input's columns   for graph files and datasets: graph
@@ -116,6 +118,7 @@ def predict(
     workers: _Workers = None,
     device: DeviceOption = Device.AUTO,
     spreadsheet_safe: _SpreadsheetSafe = False,
+    require_signature: RequireSignatureOption = None,
     overwrite: _Overwrite = False,
     restart: _Restart = False,
     quiet: QuietFlag = False,
@@ -131,6 +134,7 @@ def predict(
         run,
         given,
         output,
+        require_signature,
         device,
         overwrite,
         restart,
@@ -167,6 +171,7 @@ def embed(
     workers: _Workers = None,
     device: DeviceOption = Device.AUTO,
     spreadsheet_safe: _SpreadsheetSafe = False,
+    require_signature: RequireSignatureOption = None,
     overwrite: _Overwrite = False,
     restart: _Restart = False,
     quiet: QuietFlag = False,
@@ -181,6 +186,7 @@ def embed(
         run,
         given,
         output,
+        require_signature,
         device,
         overwrite,
         restart,
@@ -204,6 +210,7 @@ def _answer(
     run: Path,
     given: str,
     output: Path,
+    public_key: Path | None,
     device: Device,
     overwrite: bool,
     restart: bool,
@@ -215,7 +222,8 @@ def _answer(
         from pointset.prediction.tables import PredictionOptions
 
         options = PredictionOptions(given, **settings)
-        answer_rows(run, options, output, device=device.value, overwrite=overwrite, restart=restart, quiet=quiet)
+        more: dict[str, Any] = {"overwrite": overwrite, "restart": restart, "quiet": quiet}
+        answer_rows(run, options, output, public_key=public_key, device=device.value, **more)
 
 
 def check_options(context: typer.Context, given: str) -> None:
@@ -230,7 +238,15 @@ def check_options(context: typer.Context, given: str) -> None:
 
 
 def answer_rows(
-    run: Path, options: PredictionOptions, output: Path, *, device: str, overwrite: bool, restart: bool, quiet: bool
+    run: Path,
+    options: PredictionOptions,
+    output: Path,
+    *,
+    public_key: Path | None,
+    device: str,
+    overwrite: bool,
+    restart: bool,
+    quiet: bool,
 ) -> None:
     """Answer all rows of the input into the output; what can be checked is checked before the work starts."""
     from pointset.prediction.journal import ResumableOutput
@@ -249,7 +265,7 @@ def answer_rows(
         from pointset.training.devices import check_device
 
         chosen = check_device(device, precision="32")
-        predictor = load(run, descriptors=options.descriptors).to(chosen)
+        predictor = load(run, descriptors=options.descriptors, public_key=public_key).to(chosen)
         job = TablePrediction(predictor, options, show=False if quiet else None)
         done = job.begin(part)
         if done and not quiet:

@@ -39,6 +39,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     file: str | Path | None = None,
     targets: Sequence[str] | None = None,
+    public_key: str | Path | None = None,
     progress: bool | None = None,
 ) -> dict[str, Any]:
     """Scores of a run's model.
@@ -51,6 +52,7 @@ def evaluate(
         file: other data of the same kind, all of it, with the same targets.
         targets: columns of the file with the true values, in the order of the model's targets; by default those that
             are called as its targets.
+        public_key: the file of the key that the bundle must be signed with (:func:`pointset.load`).
         progress: whether to show bars; by default where there is a terminal.
 
     Returns:
@@ -62,11 +64,12 @@ def evaluate(
     Raises:
         MissingDataError: there is no finished run, or its data cannot be found.
         SpecError: there is no such part, or the data has other targets.
+        SignatureError: the bundle is not signed with this key.
     """
     known = [*PARTS, _ALL_PARTS]
     if part not in known:
         raise SpecError(f"got part {part!r}; expected one of {', '.join(known)}{did_you_mean(str(part), known)}")
-    recipe, bundle, metric, recorded = _recorded(RunFolder(run_dir))
+    recipe, bundle, metric, recorded = _recorded(RunFolder(run_dir), public_key)
     if file is not None:
         recipe, part = _with_file(recipe, file, bundle.card, targets), _ALL_PARTS
     elif targets is not None:
@@ -112,14 +115,14 @@ class _Recorded(NamedTuple):
     test: Mapping[str, float | None]
 
 
-def _recorded(folder: RunFolder) -> _Recorded:
+def _recorded(folder: RunFolder, public_key: str | Path | None) -> _Recorded:
     """Of a finished run, or of a bundle with its recipe."""
     if folder.has_run and folder.is_finished:
-        result = read_result(folder.result)
-        return _Recorded(read_recipe(folder.recipe), read_bundle(folder.bundle), result["metric"], result["test"])
+        bundle, result = read_bundle(folder.bundle, public_key=public_key), read_result(folder.result)
+        return _Recorded(read_recipe(folder.recipe), bundle, result["metric"], result["test"])
     if folder.has_run:
         raise MissingDataError(f"there is no finished run in {folder.path}; resume it with `pointset train --resume`")
-    bundle = read_bundle(folder.path)
+    bundle = read_bundle(folder.path, public_key=public_key)
     recipe, test = recipe_of(bundle), bundle.about.get("test")
     if recipe is None:
         raise MissingDataError(

@@ -46,22 +46,25 @@ if TYPE_CHECKING:
 OnError = Literal["raise", "nan"]
 
 
-def load(path: str | Path, *, descriptors: str | Path | None = None) -> Predictor:
+def load(path: str | Path, *, descriptors: str | Path | None = None, public_key: str | Path | None = None) -> Predictor:
     """A trained model, ready to predict: from the folder of a run, from a bundle (a folder or a ``.zip``), or by name.
 
     A name is that of a model that comes with the package (:func:`pointset.models.names`); a path that exists comes
     first. ``descriptors`` is a table of them, for a model that was trained with one (``model.descriptors=FILE``).
+    ``public_key`` is the file of the key that it must be signed with (``pointset bundle sign``); by default signatures
+    are not looked at.
 
     Raises:
         MissingDataError: there is nothing at this path, and no model of this name.
         FileFormatError: it is not a bundle, is damaged, was changed, or was written by a newer pointset.
+        SignatureError: it is not signed with this key.
 
     Example:
         >>> model = pointset.load("solubility")  # doctest: +SKIP
         >>> model.predict(["CCO", "c1ccccc1"])  # doctest: +SKIP
         tensor([[1.0834], [-1.6172]], dtype=torch.float64)
     """
-    return Predictor(read_bundle(path), descriptors=descriptors)
+    return Predictor(read_bundle(path, public_key=public_key), descriptors=descriptors)
 
 
 class PredictedIntervals(NamedTuple):

@@ -49,6 +49,7 @@ def check_run(
     *,
     smiles: str | None = None,
     data_dir: Path | None = None,
+    public_key: Path | None = None,
     limit: int = 200,
     seed: int = 0,
     repeats: int = 3,
@@ -64,6 +65,7 @@ def check_run(
             test part of the run's own data.
         smiles: the column of SMILES of a table.
         data_dir: where a dataset's files lie.
+        public_key: the file of the key that the bundle must be signed with (:func:`pointset.load`).
         limit: most graphs to check, drawn at random.
         seed: of that choice and of all random changes, which are the same in both precisions.
         repeats: number of random draws of each change.
@@ -85,7 +87,7 @@ def check_run(
     for value in allowed.values():
         if not 0 < value < math.inf:
             raise SpecError(f"got a tolerance of {value!r}; expected a positive number")
-    predictor = load(run)
+    predictor = load(run, public_key=public_key)
     source, name = _input(predictor, Path(run), data, smiles, data_dir, progress)
     drawn = _drawn(predictor, source, name, limit, seed, progress)
     checks = _checks(predictor.models, drawn.graphs, seed, repeats, allowed, progress)

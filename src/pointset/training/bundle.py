@@ -47,6 +47,7 @@ from pointset.training.bundle_files import (
     BundleFiles,
     write_files,
 )
+from pointset.training.bundle_signature import verify
 from pointset.training.uncertainty import Uncertainty
 
 _FORMAT = "pointset bundle"
@@ -153,14 +154,28 @@ def write_bundle(
     write_files(Path(path), {DESCRIPTION: text.encode(), **weights, **others})
 
 
-def read_bundle(path: str | Path) -> Bundle:
+def read_bundle(path: str | Path, *, public_key: str | Path | None = None) -> Bundle:
     """Read a bundle: its folder, its ``.zip``, or the folder of a run that has one. Nothing in it is trusted.
+
+    Args:
+        path: where it is, or the name of a shipped model.
+        public_key: a file with the public key that it must be signed with (:mod:`pointset.training.bundle_signature`).
+            The signature is checked first, and what was checked is what is loaded.
 
     Raises:
         MissingDataError: there is nothing at this path.
         FileFormatError: it is not a bundle, is damaged, was changed, or was written by a newer pointset.
+        SignatureError: it is not signed with this key.
+        MissingExtraError: a key is given, and cryptography is not installed.
     """
     files = BundleFiles(path)
+    if public_key is not None:
+        verify(files, public_key)
+    return bundle_of(files)
+
+
+def bundle_of(files: BundleFiles) -> Bundle:
+    """:func:`read_bundle` of files that are found already."""
     try:
         description = _description(files.read(DESCRIPTION, MOST_DESCRIPTION_BYTES))
         place = Place(description, "")
