@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from pointset import models
@@ -19,6 +21,7 @@ from pointset.runs.recipe import Recipe
 from pointset.training import bundle
 from pointset.training.bundle import read_bundle, write_bundle
 from tests.small_models import card_of, model_of, molecule_card
+from tests.test_bundle import plain
 from tests.test_uncertainty import small
 
 COUNT = 2048
@@ -105,8 +108,12 @@ CONTRADICTIONS: list[tuple[str, Any, str]] = [
     ("card.classes", ["a"], "1 classes for a regression"),
     ("card.task", "multi-class classification", "the card of small names no targets"),
     ("card.title", "Other data", "about.card.data.title is 'Small data', but card.title is 'Other data'"),
-    ("card.targets.0.name", "logP", "about.settings.dataset.targets is"),
-    ("card.targets.0.unit", "kcal/mol", "about.card.targets is"),
+    ("card.targets.0.name", "logP", r"about.settings.dataset.targets\[0\] is 'logS'"),
+    (
+        "card.targets.0.unit",
+        "eV/atom",
+        r"about.card.targets\[0\].unit is 'eV', but card.targets\[0\].unit is 'eV/atom'",
+    ),
     ("scale", {"mean": [0.0], "std": [1.0]}, "about.settings.scale_targets is False"),
     ("weighted_edges", 3, "weighted_edges is 3, and the card of small has 3 columns of edge features"),
     ("weighted_edges", 1, "about.settings.dataset.weighted_edges is None"),
@@ -131,13 +138,13 @@ CONTRADICTIONS: list[tuple[str, Any, str]] = [
     ("about.settings.ensemble", 3, "about.settings.ensemble is 3, but the number of members is 1"),
     ("about.settings.metric", "rmse", "about.settings.metric is 'rmse', but about.metric is 'mae'"),
     ("about.settings.trainer.precision", "64", "precision == 64 is True"),
-    ("about.test.mae", 0.25, "about.card.test is"),
+    ("about.test.mae", 0.25, "about.card.test.mae is 0.5, but about.test.mae is 0.25"),
     ("about.card.parameters", 7, "about.card.parameters is 7, but the number of weights is"),
     ("about.card.model", "pst, 1 layer", "about.card.model is"),
     ("about.card.recipe", "other", "about.card.recipe is"),
     ("about.card.targets", [], "about.card.targets is"),
     ("about.card.test_interval.value", 0.25, "about.card.test_interval.value is 0.25, but about.test.mae is 0.5"),
-    ("about.card.per_target.test", {"logP": 0.5}, "about.card.per_target.test is"),
+    ("about.card.per_target.test", {"logP": 0.5}, r"about.card.per_target.test\[0\] is 'logP'"),
     ("about.card.noun", "graph", "about.card.noun is 'graph'"),
 ]
 
@@ -152,6 +159,18 @@ def test_a_contradiction_is_refused(
     with pytest.raises(FileFormatError, match=message) as caught:
         read_bundle(path)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+@settings(max_examples=200)
+@given(key=st.sampled_from(sorted({key for key, _, _ in CONTRADICTIONS})), value=plain)
+def test_no_value_gives_a_foreign_error(
+    tmp_path_factory: pytest.TempPathFactory, whole: dict[str, bytes], key: str, value: Any
+) -> None:
+    path = put(tmp_path_factory.getbasetemp() / "any-agreement", whole, setting(key, value))
+    try:
+        read_bundle(path)
+    except FileFormatError as error:
+        assert str(path) in str(error)  # noqa: PT017 - what is read is no error
 
 
 @pytest.mark.parametrize("key", ["settings", "card", "descriptors", "test"])

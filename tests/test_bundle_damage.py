@@ -21,7 +21,7 @@ SEED = int(os.environ.get("POINTSET_FUZZ_SEED", "0"))
 FLIPS = 200
 HEADER = 16  # bytes at either end of a file, which are all flipped
 ZIP_HEADERS = (b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06")
-ZIP_HEADER = 64  # bytes of each, with the name
+ZIP_HEADER = 48  # bytes of each, with the name
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_an_archive(original: Path, signed: bool, request: pytest.FixtureRequest
     assert trials.refused > 0.9 * count  # of the rest, bits of dates and attributes
     trials.refused = 0
     count = trials.flips(iter(places_of_headers(trials.whole)), draw)
-    assert count > 300 and trials.refused > count / 3
+    assert count > 250 and trials.refused > count / 3
 
 
 def places_of_headers(content: bytes) -> list[int]:

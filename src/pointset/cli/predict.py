@@ -42,7 +42,7 @@ EXAMPLES = f"""
   pointset predict runs/mine graphs/ -o out.csv            [dim]a folder of graphs[/dim]
   pointset predict runs/zinc zinc --split test -o out.csv  [dim]a dataset by name[/dim]
   pointset predict runs/mine molecules.csv -o out.csv --confidence 0.8
-  pointset predict model.zip molecules.csv -o out.csv --require-signature lab.key.pub
+  pointset predict model.zip my.csv -o out.csv --require-signature lab.key.pub
 
 [bold]The output[/bold] has the rows of the input, in the same order
   the input's columns   for graph files and datasets: graph

@@ -66,8 +66,14 @@ def check_weights(description: Mapping[str, Any], models: Sequence[PointModel]) 
 
 
 def _agree(first: str, value: Any, second: str, other: Any) -> None:
-    """That two places of the bundle have the same value."""
+    """That two places of the bundle have the same value; of lists and objects the part that differs is named."""
     if value != other:
+        if isinstance(value, Mapping) and isinstance(other, Mapping) and set(value) == set(other):
+            for key in value:
+                _agree(f"{first}.{key}", value[key], f"{second}.{key}", other[key])
+        if isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+            for at, (one, another) in enumerate(zip(value, other, strict=True)):
+                _agree(f"{first}[{at}]", one, f"{second}[{at}]", another)
         raise SpecError(
             f"the bundle contradicts itself: {first} is {_shown(value)}, but {second} is {_shown(other)}. {_REMEDY}"
         )
@@ -232,22 +238,27 @@ def _check_targets(
     if isinstance(columns, list):  # a column may be given by its number
         names = [card.target_names[at] if str(name).isdecimal() and at < len(card.targets) else name
                  for at, name in enumerate(columns)]  # fmt: skip
-        _agree("about.settings.dataset.targets", names, "the list of card.targets", list(card.target_names))
+        _agree("about.settings.dataset.targets", names, "the names of card.targets", list(card.target_names))
     if card.task is Task.REGRESSION and "scale_targets" in recipe and not references:
         _agree("about.settings.scale_targets", recipe["scale_targets"], "whether there is a scale", scale is not None)
+
+
+_TOLD_AT = {"test": "about.test", "recipe": "about.recipe"} | {
+    key: f"card.{key}" for key in ("task", "level", "targets")
+}
 
 
 def _check_model_card(stated: Mapping[str, Any], description: Mapping[str, Any]) -> None:
     """That the card for people (``pointset models show``) is of this model."""
     about = _group(description, "about")
     for key, value in derived(description).items():
-        _agree(f"about.card.{key}", stated.get(key, value), "what follows from the rest", value)
+        _agree(f"about.card.{key}", stated.get(key, value), _TOLD_AT.get(key, "what follows from the rest"), value)
     title = _group(stated, "data").get("title", description["card"]["title"])
     _agree("about.card.data.title", title, "card.title", description["card"]["title"])
     names = [target["name"] for target in description["card"]["targets"]]
     scored = _group(_group(stated, "per_target"), "test")
     if scored:
-        _agree("about.card.per_target.test", sorted(scored), "the list of card.targets", sorted(names))
+        _agree("about.card.per_target.test", sorted(scored), "the names of card.targets", sorted(names))
     metric, interval = stated.get("metric"), _group(stated, "test_interval")
     if interval and isinstance(metric, str) and metric in _group(about, "test"):
         _agree("about.card.test_interval.value", interval.get("value"), f"about.test.{metric}",
