@@ -100,18 +100,22 @@ def _rounded_up(values: Floats) -> Floats:
 
 def check_same_settings(folder: RunFolder, recipe: Recipe) -> None:
     """Refuse a run of other settings than those of the recipe that is to be named on the card."""
-    run, wanted = (flattened(one.as_dict()) for one in (read_recipe(folder.recipe), recipe))
-    different = [
-        key
-        for key in {**run, **wanted}
-        if run.get(key) != wanted.get(key) and not {key, key.partition(".")[0]} & set(_NOT_SETTINGS)
-    ]
-    if different:
-        lines = "\n".join(f"  {key}: {run.get(key)!r}, the recipe has {wanted.get(key)!r}" for key in different)
+    if lines := different_settings(read_recipe(folder.recipe), recipe):
         raise SpecError(
-            f"the run in {folder.path} was not trained by the recipe {recipe.name!r}:\n{lines}\nWrite its settings as "
-            f"a recipe into src/pointset/runs/recipes/, and name that in {_ENTRIES.name}"
+            f"the run in {folder.path} was not trained by the recipe {recipe.name!r}:\n"
+            + "\n".join(f"  {line}" for line in lines)
+            + f"\nWrite its settings as a recipe into src/pointset/runs/recipes/, and name that in {_ENTRIES.name}"
         )
+
+
+def different_settings(run: Recipe, recipe: Recipe) -> list[str]:
+    """A line for each setting in which a run differs from a recipe: of what is learned, not of how it is described."""
+    first, second = flattened(run.as_dict()), flattened(recipe.as_dict())
+    return [
+        f"{key}: {first.get(key)!r}, the recipe has {second.get(key)!r}"
+        for key in {**first, **second}
+        if first.get(key) != second.get(key) and not {key, key.partition(".")[0]} & set(_NOT_SETTINGS)
+    ]
 
 
 def dataset_card(entry: Mapping[str, Any], card: Card, recipe: Recipe) -> Card:
