@@ -202,6 +202,9 @@ def test_hostile_files_give_one_error_and_no_traceback(name: str, content: bytes
         (["inspect", "graphs.g6", "--picture", "nowhere/a.png"], "there is no folder"),
         (["inspect", "graphs.g6", "--picture", "a.png", "--graph", "4"], "there are 4 graphs"),
         (["inspect", "graphs.g6", "--width", "0"], "greater than or equal to 1"),
+        (["inspect", "graphs.g6", "--which", "largest"], "add --rank K"),
+        (["convert", "graphs.g6", "out.safetensors", "--which", "largest"], "add --rank K"),
+        (["convert", "graphs.g6", "out.safetensors", "--rank", "2", "--which", "lowest"], "'smallest'"),
     ],
 )
 def test_wrong_usage_is_explained(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -214,7 +217,7 @@ def test_wrong_usage_is_explained(arguments: list[str], message: str, tmp_path: 
 def test_a_matrix_for_points_is_refused() -> None:
     invoke("convert", "graphs.g6", "points.safetensors")
     _, warned = invoke("inspect", "points.safetensors", "--matrix", "adjacency", code=2)
-    assert "has its matrix already" in warned
+    assert "has its matrix and its eigenpairs already" in warned
 
 
 def test_the_input_is_not_overwritten_through_a_link() -> None:
@@ -233,6 +236,18 @@ def inspected(*arguments: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(said)
     assert set(content) == {"file", "matrix", "graphs", "summary", "problems"}
     return content
+
+
+def test_a_bounded_rank_from_one_end_of_the_spectrum() -> None:
+    write_graph_file("two.g6", [nx.disjoint_union(nx.path_graph(3), nx.complete_graph(4))])
+    (whole,) = inspected("two.g6")["graphs"]
+    (lowest,) = inspected("two.g6", "--rank", "1", "--which", "smallest")["graphs"]
+    (highest,) = inspected("two.g6", "--rank", "1", "--which", "largest")["graphs"]
+    assert (whole["rank"], lowest["rank"], highest["rank"]) == (5, 1, 3)  # 1 and 3 of the path, 4 three times of K₄
+    assert lowest["round_trip"] == "truncated"
+    invoke("convert", "two.g6", "lowest.safetensors", "--rank", "1", "--which", "smallest")
+    points, _ = read_points("lowest.safetensors")
+    assert points[0].eigenvalues.tolist() == pytest.approx([1.0])
 
 
 def test_facts_of_textbook_graphs() -> None:

@@ -15,10 +15,10 @@ from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import from_networkx
 
 import pointset
-from pointset.errors import ConvergenceError, GraphError, MatrixError, RankError
+from pointset.errors import ConvergenceError, GraphError, MatrixError, MemoryForecastError, RankError
 from pointset.points.graphs import Features
+from pointset.points.large import extremal_pairs
 from pointset.points.matrices import MATRICES
-from pointset.points.solve import largest_pairs
 from tests.graph_strategies import ATLAS_UP_TO_6, MATRIX_NAMES
 
 
@@ -136,7 +136,7 @@ def test_the_sparse_solver_finds_every_copy_of_a_repeated_eigenvalue(copies: int
     """Single-vector Lanczos misses copies; components repeat the eigenvalue 1 of the normalised adjacency."""
     part = large_graph(400, seed=5)
     graph = scipy.sparse.csr_array(scipy.sparse.block_diag([part] * copies))
-    found = largest_pairs(MATRICES["normalized_adjacency"].sparse(graph), 2)
+    found = extremal_pairs(MATRICES["normalized_adjacency"].sparse(graph), 2)
     alone = np.linalg.eigvalsh(MATRICES["normalized_adjacency"].sparse(part).toarray())
     top = np.sort(np.abs(alone))[::-1]
     assert len(found.eigenvalues) % copies == 0
@@ -196,9 +196,17 @@ def test_a_large_graph_of_small_rank_is_complete() -> None:
     assert pointset.to_graph(star).num_edges == 5000
 
 
-def test_an_eigenspace_too_large_to_keep_whole_is_refused() -> None:
-    with pytest.raises(RankError, match="occurs more than"):
-        pointset.to_points((1800, np.arange(1800).reshape(-1, 2)), rank=4)  # 900 components
+def test_an_eigenvalue_of_all_components_is_kept_whole_or_refused_before_memory_runs_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matching = (1800, np.arange(1800).reshape(-1, 2))  # 900 components, each with the eigenvalue 2
+    points = pointset.to_points(matching, rank=4)
+    assert [tuple(space) for space in points.eigenspaces()] == [(2.0, 900)]
+    assert points.truncation is None
+    monkeypatch.setattr("pointset.machine.NEVER_A_PROBLEM", 2**20)  # more than a component takes
+    monkeypatch.setattr("pointset.machine._available_bytes", lambda: 1)
+    with pytest.raises(MemoryForecastError, match=r"rank=4 cuts through .* 900 eigenpairs .* largest component"):
+        pointset.to_points(matching, rank=4)
 
 
 FLAT = {"num_nodes": np.array([3, 3]), "num_edges": np.array([1, 2]), "edges": np.array([[0, 0, 1], [1, 1, 2]])}

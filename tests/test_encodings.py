@@ -206,7 +206,8 @@ def test_transforms_in_a_pyg_pipeline() -> None:
     assert batch.pair_index.shape == (2, 16 + 25) and int(batch.pair_index.max()) == 8
     assert batch.shortest_path[:16].view(4, 4)[0].tolist() == [0, 1, 2, 3]
     assert "points" not in graphs[0]  # the user's object stays as it was
-    assert repr(pointset.ToPoints(rank=3)) == "ToPoints(matrix='laplacian', rank=3, dtype=torch.float64)"
+    expected = "ToPoints(matrix='laplacian', rank=3, which='both', dtype=torch.float64)"
+    assert repr(pointset.ToPoints(rank=3)) == expected
 
 
 def test_transforms_reject_wrong_names() -> None:

@@ -13,7 +13,7 @@ from networkx.generators.atlas import graph_atlas_g
 import pointset
 from pointset.paper.families import rook, shrikhande
 from pointset.points.matrices import MATRICES
-from pointset.points.solve import decompose, spectral_tolerance
+from pointset.points.spectra import decompose, spectral_tolerance
 from tests.graph_strategies import MATRIX_NAMES, binary_adjacency
 
 

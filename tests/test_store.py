@@ -56,11 +56,12 @@ def test_the_key_is_the_content(tmp_path: Path) -> None:
         store.key(base),
         store.key(base, matrix="adjacency"),
         store.key(base, rank=3),
+        store.key(base, rank=3, which="largest"),
         store.key(read_graphs(GRAPHS[:-1])),
         store.key(read_graphs([*GRAPHS[:-1], nx.path_graph(3)])),
         store.key(read_graphs([nx.to_numpy_array(graph) * 2 if len(graph) else graph for graph in GRAPHS])),
     }
-    assert len(keys) == 6
+    assert len(keys) == 7
     assert store.key(read_graphs(GRAPHS)) == store.key(base)
     assert store.key(base, rank=int(np.int64(3))) == store.key(base, rank=3)
     one_loop, two_graphs = read_graphs([(2, [(0, 0)])]), read_graphs([(2, []), (1, [])])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,8 +15,12 @@ from pointset.cli.options import (
     MatrixName,
     MatrixOption,
     QuietFlag,
+    RankOption,
+    WhichName,
+    WhichOption,
     check_folder_of,
     check_graph_suffix,
+    check_which_usage,
     is_points_file,
     refuse_options,
 )
@@ -52,14 +56,8 @@ def convert(
         str, typer.Argument(metavar="OUT", help="The file to write; its suffix names the format, none means a folder.")
     ],
     matrix: MatrixOption = MatrixName.LAPLACIAN,
-    rank: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="Keep the K largest eigenpairs, and those equal to the last; all by default, which loses nothing.",
-        ),
-    ] = None,
+    rank: RankOption = None,
+    which: WhichOption = WhichName.BOTH,
     dtype: Annotated[
         FloatType, typer.Option(metavar="TYPE", help="float64 or float32, of the eigenpairs.")
     ] = FloatType.FLOAT64,
@@ -75,13 +73,14 @@ def convert(
     """
     with reported_errors():
         target = Path(output)
-        _check_usage(context, source, target, is_folder=output.endswith(os.sep) or target.is_dir())
+        _check_usage(context, source, target, rank, is_folder=output.endswith(os.sep) or target.is_dir())
         start = time.monotonic()
         load_torch()
         checked = _read(source, quiet)
         show_ignored(checked.ignored)
         if is_points_file(target):
-            summary = _write_points(checked, target, matrix.value, rank, dtype.value, strict, quiet)
+            choice = {"matrix": matrix.value, "rank": rank, "which": which.value}
+            summary = _write_points(checked, target, choice, dtype.value, strict, quiet)
         else:
             summary = _write_graphs(checked, target, strict, lossy)
         if not quiet:
@@ -89,7 +88,7 @@ def convert(
             typer.echo(f"{summary} → {target} ({byte_size(size)}) in {time.monotonic() - start:.1f} s")
 
 
-def _check_usage(context: typer.Context, source: Path, target: Path, *, is_folder: bool) -> None:
+def _check_usage(context: typer.Context, source: Path, target: Path, rank: int | None, *, is_folder: bool) -> None:
     if is_folder and target.suffix:  # which names a file's format; a folder always holds GraphML
         raise typer.BadParameter(
             f"{target.name} is a folder (it exists, or ends in '/'), but {target.suffix} is the name of a file format; "
@@ -101,8 +100,9 @@ def _check_usage(context: typer.Context, source: Path, target: Path, *, is_folde
     if not is_points_file(target):
         check_graph_suffix(target, "OUT")
         reason = f"is about points, and {target} is a graph file; leave it out, or write .safetensors"
-        refuse_options(context, ["matrix", "rank", "dtype"], reason)
+        refuse_options(context, ["matrix", "rank", "which", "dtype"], reason)
     else:
+        check_which_usage(context, rank)
         refuse_options(context, ["lossy"], "is about graph files; a file of points holds everything")
     check_folder_of(target, "OUT")
     if target.exists() and target.samefile(source):
@@ -127,16 +127,14 @@ def _read(source: Path, quiet: bool) -> CheckedGraphs:
 
 
 def _write_points(
-    checked: CheckedGraphs, target: Path, matrix: str, rank: int | None, dtype: str, strict: bool, quiet: bool
+    checked: CheckedGraphs, target: Path, choice: dict[str, Any], dtype: str, strict: bool, quiet: bool
 ) -> str:
     import torch
 
     from pointset.datasets.graph_files.checking import solve_graphs
     from pointset.points.point_files import write_points
 
-    solved = solve_graphs(
-        checked, matrix=matrix, rank=rank, dtype=getattr(torch, dtype), progress=False if quiet else None
-    )
+    solved = solve_graphs(checked, **choice, dtype=getattr(torch, dtype), progress=False if quiet else None)
     _settle(solved.problems, len(solved.names), strict)
     points = list(solved.points)
     write_points(target, points, solved.names)

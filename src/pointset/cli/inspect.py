@@ -27,8 +27,12 @@ from pointset.cli.options import (
     JsonFlag,
     MatrixName,
     MatrixOption,
+    RankOption,
+    WhichName,
+    WhichOption,
     check_graph_suffix,
     check_picture,
+    check_which_usage,
     is_points_file,
     refuse_options,
 )
@@ -63,6 +67,8 @@ def inspect(
         Path, typer.Argument(metavar="FILE", help="A graph file, a folder of them, or a file of points.", exists=True)
     ],
     matrix: MatrixOption = MatrixName.LAPLACIAN,
+    rank: RankOption = None,
+    which: WhichOption = WhichName.BOTH,
     as_json: JsonFlag = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="OUT.png", help="Draw a graph, its spectrum, its points: .png, .svg, .pdf.")
@@ -77,9 +83,9 @@ def inspect(
 ) -> None:
     """Show graphs and their points: size, rank, eigenvalues, round trip, and the memory that training will take."""
     with reported_errors():
-        _check_usage(context, file, picture)
+        _check_usage(context, file, picture, rank)
         load_torch()
-        points, graphs, names, problems, decomposed = _points(file, matrix.value)
+        points, graphs, names, problems, decomposed = _points(file, matrix.value, rank, which.value)
         show_left_out(problems)
         if not names:
             show_error(f"no graph in {file} could be read")
@@ -112,11 +118,13 @@ def inspect(
             say(f"Picture of {names[graph]} written to {picture}")
 
 
-def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> None:
+def _check_usage(context: typer.Context, file: Path, picture: Path | None, rank: int | None) -> None:
     if is_points_file(file):
-        refuse_options(context, ["matrix"], "is about graphs; a file of points has its matrix already, so leave it out")
+        reason = "is about graphs; a file of points has its matrix and its eigenpairs already, so leave it out"
+        refuse_options(context, ["matrix", "rank", "which"], reason)
     else:
         check_graph_suffix(file, "FILE")
+        check_which_usage(context, rank)
     if picture is None:
         refuse_options(context, ["graph"], "says which graph --picture draws; add --picture OUT.png")
     else:
@@ -124,7 +132,7 @@ def _check_usage(context: typer.Context, file: Path, picture: Path | None) -> No
 
 
 def _points(
-    file: Path, matrix: str
+    file: Path, matrix: str, rank: int | None, which: str
 ) -> tuple[Sequence[PointSet], Sequence[Graph | None], Sequence[str], list[Problem], str]:
     """The points, the graphs where the file holds them, names, what could not be read, and the matrix."""
     if is_points_file(file):
@@ -136,11 +144,12 @@ def _points(
 
     from pointset.datasets.graph_files import read_graph_file
     from pointset.datasets.graph_files.checking import check_graphs, solve_graphs
+    from pointset.points.spectra import check_which
     from pointset.progress import track
 
     checked = check_graphs(track(read_graph_file(file), "Reading", None))
     show_ignored(checked.ignored)
-    solved = solve_graphs(checked, matrix=matrix, rank=None, dtype=torch.float64)
+    solved = solve_graphs(checked, matrix=matrix, rank=rank, which=check_which(which, rank), dtype=torch.float64)
     return solved.points, solved.graphs, solved.names, solved.problems, matrix
 
 

@@ -41,6 +41,7 @@ class Commands(_PlainFlags, TyperGroup):
 # values are the names in small letters
 MatrixName = StrEnum("MatrixName", ["LAPLACIAN", "ADJACENCY", "NORMALIZED_ADJACENCY", "AUGMENTED"])
 FloatType = StrEnum("FloatType", ["FLOAT64", "FLOAT32"])
+WhichName = StrEnum("WhichName", ["BOTH", "LARGEST", "SMALLEST"])
 Device = StrEnum("Device", ["AUTO", "CPU", "CUDA"])
 Progress = StrEnum("Progress", ["AUTO", "BAR", "PLAIN", "QUIET"])
 
@@ -59,6 +60,20 @@ MatrixOption = Annotated[
     MatrixName,
     typer.Option(
         metavar="NAME", help="The matrix to decompose: laplacian, adjacency, normalized_adjacency or augmented."
+    ),
+]
+RankOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="K",
+        help="Keep K eigenpairs, and those equal to the last; all by default, which loses nothing.",
+    ),
+]
+WhichOption = Annotated[
+    WhichName,
+    typer.Option(
+        metavar="END", help="What --rank keeps: the largest |λ| (both), or the largest or smallest non-zero λ."
     ),
 ]
 SmilesOption = Annotated[
@@ -94,6 +109,12 @@ def refuse_options(context: typer.Context, options: Collection[str], reason: str
         source = context.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"--{option.replace('_', '-')} {reason}")
+
+
+def check_which_usage(context: typer.Context, rank: int | None) -> None:
+    """An end of the spectrum says which eigenpairs ``--rank`` keeps, and nothing without it."""
+    if rank is None:
+        refuse_options(context, ["which"], "says which eigenpairs --rank keeps; add --rank K")
 
 
 def split_names(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from pointset.machine import check_fits
 from pointset.points.graphs import WeightKind
 from pointset.points.matrices import DEFAULT_MATRIX, AdjacencyFunction, Augmented, NormalizedAdjacency, matrix_named
 from pointset.points.point_set import PointSet
-from pointset.points.solve import relative_error_bound
+from pointset.points.spectra import relative_error_bound
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

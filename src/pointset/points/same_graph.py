@@ -25,7 +25,7 @@ from pointset.points.convert import to_points
 from pointset.points.graphs import WeightKind
 from pointset.points.inverse import rebuild
 from pointset.points.point_set import PointSet
-from pointset.points.solve import relative_error_bound
+from pointset.points.spectra import relative_error_bound
 
 Colours = NDArray[np.int64]
 _PATIENCE = 2  # fruitless searches for automorphisms before a graph is taken to have too few to be worth it

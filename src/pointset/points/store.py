@@ -1,9 +1,10 @@
 """Eigenpairs on disk, so that the same graphs are never solved twice.
 
 An entry is a folder named by the SHA-256 of what the eigenpairs depend on: the graphs' edges and weights, the matrix,
-the rank and the version of this code's numerics. It is written beside its place and renamed when complete, so a reader
-never sees half an entry and of two writers one simply comes second. Every file's checksum is verified when the entry is
-opened; a damaged entry is put aside with a warning and computed again. Reading is by memory mapping.
+the rank, which end of the spectrum and the version of this code's numerics. It is written beside its place and renamed
+when complete, so a reader never sees half an entry and of two writers one simply comes second. Every file's checksum is
+verified when the entry is opened; a damaged entry is put aside with a warning and computed again. Reading is by memory
+mapping.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from pointset.points.graphs import GraphArrays
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
 from pointset.points.point_set import Eigenpairs
 from pointset.points.solve import Solved, solve_in_order
+from pointset.points.spectra import DEFAULT_WHICH, Which
 
-_VERSION = 1  # of the layout and of the numerics: raise it when eigenpairs of the same graph would come out differently
+_VERSION = 2  # of the layout and of the numerics: raise it when eigenpairs of the same graph would come out differently
 _DESCRIPTION = "entry.json"
 _FILES = {"index": "index.i64", "errors": "errors.f64", "values": "values.f64", "vectors": "vectors.f64"}
 _ATTEMPTS = 2  # to open or write, where another process discards a damaged entry at the same moment
@@ -52,26 +54,34 @@ class PointStore:
         *,
         matrix: str = DEFAULT_MATRIX,
         rank: int | None = None,
+        which: Which = DEFAULT_WHICH,
         workers: int | None = None,
         progress: bool | None = None,
     ) -> Eigenpairs:
         """The eigenpairs of these graphs, from disk where they are there, computed and kept otherwise."""
-        entry = self.folder / self.key(graphs, matrix=matrix, rank=rank)
+        entry = self.folder / self.key(graphs, matrix=matrix, rank=rank, which=which)
         for _ in range(_ATTEMPTS):
             found = self._open(entry, len(graphs))
             if found is not None:
                 return found
-            self._write(entry, graphs, matrix, rank, workers, progress)
+            self._write(entry, graphs, matrix, rank, which, workers, progress)
         found = self._open(entry, len(graphs))
         if found is None:
             raise PointsetError(f"the eigenpairs just written to {entry} cannot be read back; check the disk")
         return found
 
-    def key(self, graphs: GraphArrays, *, matrix: str = DEFAULT_MATRIX, rank: int | None = None) -> str:
+    def key(
+        self,
+        graphs: GraphArrays,
+        *,
+        matrix: str = DEFAULT_MATRIX,
+        rank: int | None = None,
+        which: Which = DEFAULT_WHICH,
+    ) -> str:
         """The name of the entry that holds the eigenpairs of these graphs."""
         kept = None if rank is None else int(rank)
         sizes = [len(graphs), graphs.edges.shape[1], graphs.weights is not None]
-        digest = hashlib.sha256(json.dumps([_VERSION, matrix_named(matrix).name, kept, *sizes]).encode())
+        digest = hashlib.sha256(json.dumps([_VERSION, matrix_named(matrix).name, kept, which, *sizes]).encode())
         for array in (graphs.num_nodes, graphs.num_edges, graphs.edges):
             digest.update(np.ascontiguousarray(array, dtype="<i8").data)
         if graphs.weights is not None:
@@ -105,6 +115,7 @@ class PointStore:
         graphs: GraphArrays,
         matrix: str,
         rank: int | None,
+        which: Which,
         workers: int | None,
         progress: bool | None,
     ) -> None:
@@ -120,7 +131,7 @@ class PointStore:
         try:
             # closing: a failed write must end the solver now, and give back its setting of threads
             with closing(
-                solve_in_order(graphs, matrix_named(matrix), rank, workers=workers, progress=progress)
+                solve_in_order(graphs, matrix_named(matrix), rank, which, workers=workers, progress=progress)
             ) as solved:
                 _write_files(temporary, graphs, solved)
             temporary.rename(entry)

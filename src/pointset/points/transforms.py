@@ -17,6 +17,7 @@ from pointset.points.encodings import ENCODINGS
 from pointset.points.matrices import DEFAULT_MATRIX, matrix_named
 from pointset.points.point_set import check_floating_point
 from pointset.points.solve import check_rank
+from pointset.points.spectra import DEFAULT_WHICH, Which, check_which
 from pointset.points.stale import edges_digest
 
 
@@ -30,23 +31,28 @@ class ToPoints(BaseTransform):
     """
 
     def __init__(
-        self, matrix: str = DEFAULT_MATRIX, rank: int | None = None, dtype: torch.dtype = torch.float64
+        self,
+        matrix: str = DEFAULT_MATRIX,
+        rank: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        which: Which = DEFAULT_WHICH,
     ) -> None:
         check_floating_point(dtype)
         check_rank(rank)
         self.matrix = matrix_named(matrix).name
         self.rank = rank
+        self.which = check_which(which, rank)
         self.dtype = dtype
 
     def forward(self, data: Data) -> Data:
         """PyG has made a shallow copy already, so the user's object stays as it is."""
-        points = to_points(data, matrix=self.matrix, rank=self.rank, dtype=self.dtype)
+        points = to_points(data, matrix=self.matrix, rank=self.rank, which=self.which, dtype=self.dtype)
         data.points = dataclasses.replace(points, edges_digest=edges_digest(data))
         return data
 
     def __repr__(self) -> str:
         # PyG tells by it whether a processed dataset is still the one asked for, so it says everything.
-        return f"ToPoints(matrix={self.matrix!r}, rank={self.rank}, dtype={self.dtype})"
+        return f"ToPoints(matrix={self.matrix!r}, rank={self.rank}, which={self.which!r}, dtype={self.dtype})"
 
 
 class AddEncoding(BaseTransform):

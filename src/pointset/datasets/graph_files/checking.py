@@ -20,6 +20,7 @@ from pointset.points.inputs import read_graph, read_graphs
 from pointset.points.inverse import rebuild
 from pointset.points.matrices import matrix_named
 from pointset.points.point_set import PointSet
+from pointset.points.spectra import DEFAULT_WHICH, Which
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -73,7 +74,13 @@ def check_graphs(records: Iterable[GraphRecord]) -> CheckedGraphs:
 
 
 def solve_graphs(
-    checked: CheckedGraphs, *, matrix: str, rank: int | None, dtype: torch.dtype, progress: bool | None = None
+    checked: CheckedGraphs,
+    *,
+    matrix: str,
+    rank: int | None,
+    which: Which = DEFAULT_WHICH,
+    dtype: torch.dtype,
+    progress: bool | None = None,
 ) -> CheckedPoints:
     """The points of all graphs that this matrix and this machine can take."""
     problems = list(checked.problems)
@@ -81,7 +88,7 @@ def solve_graphs(
     while True:
         arrays = read_graphs(graphs)
         try:
-            points = to_points_many(arrays, matrix=matrix, rank=rank, dtype=dtype, progress=progress)
+            points = to_points_many(arrays, matrix=matrix, rank=rank, which=which, dtype=dtype, progress=progress)
             return CheckedPoints(points, arrays, names, problems)
         except MemoryForecastError as error:  # it speaks of the largest graph
             largest = arrays.num_nodes == arrays.num_nodes.max()
@@ -91,7 +98,7 @@ def solve_graphs(
         except (RankError, ConvergenceError):  # of one graph, but it does not say which
 
             def solve(graph: Graph) -> PointSet:
-                return to_points(graph, matrix=matrix, rank=rank, dtype=dtype)
+                return to_points(graph, matrix=matrix, rank=rank, which=which, dtype=dtype)
 
             solved, at = _one_by_one(solve, arrays, names, problems)
             return CheckedPoints(solved, [arrays[index] for index in at], [names[index] for index in at], problems)
