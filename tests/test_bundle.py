@@ -385,9 +385,9 @@ def test_a_changed_description_is_found(written: Path) -> None:
 
 
 def test_a_newer_bundle_says_to_upgrade(written: Path) -> None:
-    forge(written, lambda content: content.update(version=4, pointset="9.9"))
+    forge(written, lambda content: content.update(version=5, pointset="9.9"))
     message = refused(written)
-    assert "version 4" in message and "9.9" in message and "pip install -U pointset" in message
+    assert "version 5" in message and "9.9" in message and "pip install -U pointset" in message
 
 
 def put(path: str, value: Any) -> Callable[[dict[str, Any]], None]:

@@ -13,13 +13,14 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from pointset import extensions
 from pointset.errors import SpecError, did_you_mean
 
 Kind = Literal["paper", "baseline", "own"]  # own: registered by a user
 Part = str | Callable[..., Any]  # an import path, or the class itself
+MatrixName = Literal["laplacian", "adjacency", "normalized_adjacency", "augmented"]
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 
@@ -42,6 +43,22 @@ class Preset:
     def uses_positions(self) -> bool:
         """Whether graphs need ``pos``."""
         return self.distances is not None
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """The matrices that its parts are made for, its own first."""
+        function = self.function
+        path = f"{function.__module__}.{function.__qualname__}" if isinstance(function, type) else function
+        fit = ("laplacian",) if self.kind == "baseline" else _MADE_FOR.get(str(path), get_args(MatrixName))
+        return (self.matrix, *(name for name in fit if name != self.matrix))
+
+
+# Functions of the eigenvalues that are polynomials on an interval, beyond which they grow without bound: to the sixth
+# power, 8 million for an eigenvalue of 8 of the Laplacian. All others take the sign and the root of |λ|.
+_MADE_FOR = {
+    "pointset.encoders.coordinates.RootAndWalks": ("normalized_adjacency",),
+    "pointset.encoders.coordinates.RootAndPolynomials": ("laplacian", "augmented"),
+}
 
 
 def load_part(part: Part) -> Callable[..., Any]:
@@ -269,6 +286,39 @@ def preset_named(name: str) -> Preset:
         hint = did_you_mean(str(name).lower(), list(PRESETS))
         raise SpecError(f"got preset {name!r}; expected one of {', '.join(PRESETS)}{hint}{OWN_HINT}")
     return preset
+
+
+def model_matrix(name: str, matrix: str | None = None) -> str:
+    """The matrix of a model of this preset: the one given, where the preset's parts are made for it, or its own.
+
+    Raises:
+        SpecError: there is no such preset or matrix, or the two do not go together.
+    """
+    preset = preset_named(name)
+    known = get_args(MatrixName)
+    if matrix is None:
+        return preset.matrix
+    if matrix not in known:
+        hint = did_you_mean(str(matrix), list(known))
+        raise SpecError(f"got matrix={matrix!r} for a model; expected one of {', '.join(known)}{hint}")
+    if matrix in preset.matrices:
+        return matrix
+    fit = " or ".join(map(repr, preset.matrices))
+    if preset.kind == "baseline":
+        raise SpecError(
+            f"got matrix={matrix!r} for {name}, a baseline, which reads edges and weights from the points of the "
+            f"Laplacian, so another matrix would not change what it knows; expected {fit}, or leave it out"
+        )
+    others = [other for other in preset_names() if matrix in PRESETS[other].matrices and _alike(PRESETS[other], preset)]
+    remedy = f", such as {' or '.join(others)} with the same layers" if others else ""
+    raise SpecError(
+        f"got matrix={matrix!r} for {name}, whose polynomials in the eigenvalues are made for those of {fit} and grow "
+        f"without bound beyond them; expected {fit}, or a preset without polynomials or with others{remedy}"
+    )
+
+
+def _alike(one: Preset, other: Preset) -> bool:
+    return (one.encoder, one.distances, one.kind) == (other.encoder, other.distances, other.kind)
 
 
 OWN_HINT = (

@@ -35,7 +35,7 @@ from pointset.points.convert import to_points_many
 from pointset.points.point_set import PointSet
 from pointset.points.solve import check_rank
 from pointset.points.stale import check_points_are_current
-from pointset.registry import load_part, preset_named
+from pointset.registry import load_part, model_matrix, preset_named
 from pointset.specs import Categories, Spec, check_whole_numbers, read_spec
 
 Function = TypeVar("Function", bound=Callable[..., torch.Tensor])
@@ -61,6 +61,7 @@ class Settings(NamedTuple):
     dropout: float = 0.0
     rank: int | None = None
     references: bool = False
+    matrix: str | None = None  # None: the preset's own
 
 
 class PointModel(nn.Module):
@@ -119,6 +120,7 @@ class PointModel(nn.Module):
         dropout: float = 0.0,
         rank: int | None = None,
         references: bool = False,
+        matrix: str | None = None,
     ) -> PointModel:
         """A variant of the paper, or a baseline, by name.
 
@@ -141,9 +143,11 @@ class PointModel(nn.Module):
                 Points that you make yourself are taken as they are.
             references: whether ``model.references`` adds a number for each category of each node to the outputs; zeros,
                 until something is fitted to the training data.
+            matrix: the matrix whose points it takes, in place of the preset's own; see
+                :attr:`pointset.registry.Preset.matrices` on which presets are made for which.
 
         Raises:
-            SpecError: there is no such preset, or no model of it has this size.
+            SpecError: there is no such preset, no model of it has this size, or its parts are not made for this matrix.
 
         Example:
             >>> import networkx as nx, pointset
@@ -153,9 +157,9 @@ class PointModel(nn.Module):
             torch.Size([2, 2])
         """
         node, edge = read_spec(node, "node"), read_spec(edge, "edge")
-        more = descriptors, dropout, rank, references
+        preset, chosen = preset_named(name), model_matrix(name, matrix)
+        more = descriptors, dropout, rank, references, None if chosen == preset.matrix else chosen
         settings = Settings(name, node, edge, out, level, dim, layers, pooling, noise, *more)
-        preset = preset_named(name)
         _check(settings)
         encoder = load_part(preset.encoder)
         channels = _vector_channels(settings, getattr(encoder, "REPEATS", 1))
@@ -172,7 +176,7 @@ class PointModel(nn.Module):
             load_part(preset.coordinates)(function, weights, noise=noise),
             encoder(dim, layers),
             Readout(dim, out, level, pooling, descriptors, dropout),
-            matrix=preset.matrix,
+            matrix=chosen,
             pairs=first_pairs,
             rank=rank,
             references=NodeReferences(node, out) if references else None,

@@ -69,6 +69,8 @@ def with_model(recipe: Recipe, model: str) -> Recipe:
     changes: dict[str, object] = {"model.preset": model}
     if model != recipe.model.preset:
         changes |= {"name": f"{recipe.name}-{model}", "title": "", "expected": None}
+    if recipe.model.matrix not in (None, *preset_named(model).matrices):
+        changes["model.matrix"] = None
     if is_baseline(model):
         changes |= {"model.noise": 0.0, "dataset.weighted_edges": None}
     return changed(recipe, changes)

@@ -31,7 +31,7 @@ from pydantic_core import PydanticCustomError
 from pointset.datasets.own.options import recipe_keys
 from pointset.errors import SpecError, did_you_mean
 from pointset.metrics import is_metric, metric_names
-from pointset.registry import OWN_HINT, is_preset, preset_names
+from pointset.registry import OWN_HINT, MatrixName, is_preset, model_matrix, preset_names
 
 
 def _is_recorded(info: ValidationInfo) -> bool:
@@ -150,7 +150,14 @@ class ModelChoice(Keys):
     descriptors: Text | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     rank: Count | None = None
+    matrix: MatrixName | None = None
     atom_references: AtomReferences = "never"
+
+    @model_validator(mode="after")
+    def _matrix_fits(self, info: ValidationInfo) -> Self:
+        if self.matrix is not None and not _is_recorded(info):
+            model_matrix(self.preset, self.matrix)
+        return self
 
 
 class Optimizer(Keys):

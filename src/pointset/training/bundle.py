@@ -51,7 +51,9 @@ from pointset.training.bundle_signature import verify
 from pointset.training.uncertainty import Uncertainty
 
 _FORMAT = "pointset bundle"
-_SINGLE, _SEVERAL, _OFFSET = 1, 2, 3  # a bundle's version: one model, several members, an offset of edge weights
+# A bundle's version: one model, several members, an offset of edge weights, another matrix than the preset's. Those of
+# the last two would be misunderstood by a pointset that does not know them.
+_SINGLE, _SEVERAL, _OFFSET, _MATRIX = 1, 2, 3, 4
 MOST_MEMBERS = 1000
 
 
@@ -113,6 +115,8 @@ def write_bundle(
     settings = _shared_settings(members)
     _check_reader(molecule_reader)
     del settings["noise"], settings["dropout"]  # which only training has
+    if settings["matrix"] is None:
+        del settings["matrix"]
     weights = {
         WEIGHTS if not at else f"member-{at + 1}.safetensors": _weights_of(one) for at, one in enumerate(members)
     }
@@ -131,6 +135,8 @@ def write_bundle(
     }
     if weighted_edges is not None and edge_weight_offset:  # a pointset that does not know it must not read the rest
         description |= {"version": _OFFSET, "edge_weight_offset": edge_weight_offset}
+    if "matrix" in settings:
+        description["version"] = _MATRIX
     metrics = [("metric", card.metric.value), ("metric", description["about"].get("metric"))]
     if own := needed(("encoder", settings["preset"]), *metrics):
         description["extensions"] = own
@@ -195,7 +201,7 @@ def bundle_of(files: BundleFiles) -> Bundle:
             card=card,
             scale=scale,
             weighted_edges=weighted_edges,
-            edge_weight_offset=place.at("edge_weight_offset").whole(0) if description["version"] >= _OFFSET else 0,
+            edge_weight_offset=place.at("edge_weight_offset").whole(0) if "edge_weight_offset" in description else 0,
             molecule_reader=reader.value,
             neutral=_neutral_from(place.at("neutral"), settings) if "neutral" in description else None,
             about=about.expect(dict),
@@ -217,13 +223,13 @@ def _description(text: bytes) -> dict[str, Any]:
     if not isinstance(description, dict) or description.get("format") != _FORMAT:
         raise FileFormatError(f"{DESCRIPTION} does not describe a bundle; expected one that pointset wrote")
     version = description.get("version")
-    if type(version) is int and version > _OFFSET:
+    if type(version) is int and version > _MATRIX:
         raise FileFormatError(
-            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {_OFFSET}; it was "
+            f"the bundle has version {version}, and this pointset ({PACKAGE_VERSION}) reads up to {_MATRIX}; it was "
             f"written by pointset {description.get('pointset')!s:.20}. Upgrade: pip install -U pointset"
         )
     if type(version) is not int or version < 1:
-        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected a number from 1 to {_OFFSET}")
+        raise FileFormatError(f"the bundle's version is {version!r:.40}; expected a number from 1 to {_MATRIX}")
     if description.get("sha256") != _digest(description):
         raise FileFormatError(f"{DESCRIPTION} does not match its checksum; it is damaged, or someone changed it")
     return description
@@ -428,6 +434,7 @@ def _settings_from(place: Place) -> dict[str, Any]:
     settings["descriptors"] = place.at("descriptors").whole(0) if "descriptors" in given else 0
     settings["references"] = place.at("references").expect(bool) if "references" in given else False
     settings["rank"] = None if given.get("rank") is None else place.at("rank").whole(1)
+    settings["matrix"] = place.at("matrix").expect(str) if "matrix" in given else None
     return settings | {key: spec_from(place.at(key)) for key in ("node", "edge")}
 
 

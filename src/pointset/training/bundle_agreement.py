@@ -22,7 +22,7 @@ from pointset.encoders.model import PointModel
 from pointset.errors import SpecError
 from pointset.metrics import is_metric, metric_named, metric_names
 from pointset.models import derived
-from pointset.registry import preset_named
+from pointset.registry import model_matrix, preset_named
 
 _REMEDY = "Take the bundle as it was written, or train the model again"
 
@@ -164,7 +164,9 @@ def _check_files(description: Mapping[str, Any]) -> None:
             f"version is {version}, and other_members is {'there' if several else 'missing'}; expected them in version "
             "2, and none in version 1"
         )
-    _agree("version > 2", version > 2, "whether edge_weight_offset is there", "edge_weight_offset" in description)
+    if version < 4:
+        _agree("version > 2", version > 2, "whether edge_weight_offset is there", "edge_weight_offset" in description)
+    _agree("version > 3", version > 3, "whether model.matrix is there", "matrix" in description["model"])
     uncertainty = {"calibration", "domain", "uncertainty"}
     if missing := uncertainty - set(description) if uncertainty & set(description) else set():
         raise SpecError(f"{', '.join(sorted(missing))} is missing; expected {', '.join(sorted(uncertainty))} or none")
@@ -222,6 +224,9 @@ def _check_recipe(
     if {"model": learner.get("atom_references"), "built": built.get("references")} in _IMPOSSIBLE_REFERENCES:
         _agree("about.settings.model.atom_references", learner["atom_references"], "model.references",
                built.get("references"))  # fmt: skip
+    if "matrix" in learner:  # null in either place is the preset's own
+        wanted, taken = (model_matrix(built["preset"], place.get("matrix")) for place in (learner, built))
+        _agree("about.settings.model.matrix", wanted, "the matrix of the model", taken)
     if not _group(recipe, "trainer").get("snapshots") and "ensemble" in recipe:
         members = 1 + len(description.get("other_members", ()))
         _agree("about.settings.ensemble", recipe["ensemble"] or 1, "the number of members", members)

@@ -32,7 +32,7 @@ from pointset.errors import SpecError
 from pointset.machine import check_fits, training_bytes
 from pointset.native.build import status as native_status
 from pointset.points.point_set import PointSets
-from pointset.registry import load_part, preset_named
+from pointset.registry import load_part, model_matrix, preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, Trainer, check_ready
 from pointset.runs.recipe_files import changed
 from pointset.text import counted
@@ -137,7 +137,7 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
             dataset, card=dataclasses.replace(dataset.card, notes=(*dataset.card.notes, note))
         )
     points = _with_loss_targets(dataset, scale, recipe.class_weights).points(
-        preset_named(recipe.model.preset).matrix, rank=recipe.model.rank, progress=progress
+        model_matrix(recipe.model.preset, recipe.model.matrix), rank=recipe.model.rank, progress=progress
     )
     return TrainingData(dataset, scale, points, references)
 
@@ -160,6 +160,7 @@ def build_model(recipe: Recipe, card: Card, *, references: bool = False) -> Poin
             noise=choice.noise,
             dropout=choice.dropout,
             rank=choice.rank,
+            matrix=choice.matrix,
             references=references,
             descriptors=card.descriptors if choice.descriptors is not None else 0,
         )

@@ -21,7 +21,7 @@ from pointset.paper.tables.formats import write_table
 from pointset.paper.tables.plan import PlannedRun, TablePlan, card_of
 from pointset.paper.tables.result import TableResult
 from pointset.paper.tables.trials import train_trial
-from pointset.registry import preset_named
+from pointset.registry import model_matrix
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.text import counted, duration
@@ -270,7 +270,8 @@ class Forecaster:
 
     def _loaded(self, recipe: Recipe) -> TrainingData:
         data = recipe.dataset.model_dump(mode="json") | {"fold": None}
-        key = f"{data} {preset_named(recipe.model.preset).matrix} {recipe.model.rank} {recipe.scale_targets}"
+        matrix = model_matrix(recipe.model.preset, recipe.model.matrix)
+        key = f"{data} {matrix} {recipe.model.rank} {recipe.scale_targets}"
         if self._data is None or self._data[0] != key:
             self._data = None  # before the next is read
             self._data = key, load_data(recipe, self.data_dir)
