@@ -41,6 +41,7 @@ def test_the_forecast_of_memory_knows_that_pst_fast_has_fewer_channels(monkeypat
 
     class Data:
         points = type("Points", (), {"num_nodes": np.array([100]), "ranks": np.array([99])})
+        points.graphs = type("Graphs", (), {"num_edges": np.array([150])})  # type: ignore[attr-defined]
 
         def part(self, _: str) -> np.ndarray:
             return np.array([0])

@@ -39,6 +39,10 @@ class MemoryForecastError(PointsetError, MemoryError):
     """The work asked for would not fit into this machine's memory."""
 
 
+class TimeForecastError(PointsetError, RuntimeError):
+    """The work asked for would take so long that it is not begun unasked."""
+
+
 class DiskSpaceError(PointsetError, OSError):
     """The disk has too little space left for what is to be written."""
 

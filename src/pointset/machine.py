@@ -128,6 +128,13 @@ def training_bytes(num_nodes: Count, rank: Count, *, dim: int, layers: int) -> C
     return num_nodes * (num_nodes + rank) * (4 * _KEPT_NUMBERS * dim * layers)
 
 
+def fitting(needed: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of these numbers of bytes are free here, each for itself; all of them where the system does not say."""
+    available = None if needed.max(initial=0) < NEVER_A_PROBLEM else _available_bytes()
+    largest = max(NEVER_A_PROBLEM, available or 0)
+    return needed <= (needed.max(initial=0) if available is None else largest)
+
+
 def check_fits(needed: float, what: str, remedy: str) -> None:
     """Raise where ``needed`` bytes exceed what the machine has free; ``what`` reads like "a graph of 5 nodes needs"."""
     if needed < NEVER_A_PROBLEM:

@@ -19,11 +19,12 @@ from rich.table import Table
 from pointset.cli.entry import INTERRUPTED
 from pointset.errors import MissingExtraError, PointsetError, TrainingStopped
 from pointset.stopping import held_back
-from pointset.text import printable
+from pointset.text import counted, duration, printable
 
 _PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few for a line to be found by grep
 _SPACIOUS = 100  # columns from which two blanks fit between those of a table
 _SHOWN_ENTRIES = 20
+_WORTH_SAYING_SECONDS = 30
 
 
 def output_console() -> Console:
@@ -169,6 +170,23 @@ def show_left_out(entries: Sequence[tuple[str, str]], remedy: str = "") -> None:
         say(f"left out {name}: {reason}", style="yellow")
     if (more := len(entries) - _SHOWN_ENTRIES) > 0:
         say(f"left out {more:,} more{remedy}", style="yellow")
+
+
+def show_forecast(num_nodes: Sequence[int], rank: int | None) -> None:
+    """Before eigenpairs are computed that take longer than one waits for: how long, and what takes less."""
+    from pointset.machine import cores
+    from pointset.points.forecast import decomposition_seconds, decomposition_text
+
+    seconds = [decomposition_seconds(n, rank) for n in num_nodes]
+    longest, each = max(seconds, default=0.0), sum(seconds) / cores()
+    if max(longest, each) > _WORTH_SAYING_SECONDS:
+        largest = max(num_nodes)
+        say(
+            f"note: decomposing {counted(len(num_nodes), 'graph')} takes about {duration(max(longest, each))}, the "
+            f"largest, of {largest:,} nodes, {decomposition_text(largest)}; --rank 64 keeps fewer eigenpairs and takes "
+            "less",
+            style="dim",
+        )
 
 
 def show_ignored(attributes: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import load_torch, reported_errors, show_error, show_ignored, show_left_out
+from pointset.cli.console import load_torch, reported_errors, show_error, show_forecast, show_ignored, show_left_out
 from pointset.cli.options import (
     FloatType,
     MatrixName,
@@ -134,6 +134,8 @@ def _write_points(
     from pointset.datasets.graph_files.checking import solve_graphs
     from pointset.points.point_files import write_points
 
+    if not quiet:
+        show_forecast([graph.num_nodes for graph in checked.graphs], choice["rank"])
     solved = solve_graphs(checked, **choice, dtype=getattr(torch, dtype), progress=False if quiet else None)
     _settle(solved.problems, len(solved.names), strict)
     points = list(solved.points)

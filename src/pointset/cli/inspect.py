@@ -20,6 +20,7 @@ from pointset.cli.console import (
     reported_errors,
     say,
     show_error,
+    show_forecast,
     show_ignored,
     show_left_out,
 )
@@ -50,6 +51,7 @@ EXAMPLES = """
   pointset inspect points.safetensors --json          [dim]all graphs, for programs[/dim]
   pointset inspect graphs.g6 --picture graph.png --graph 3
   pointset inspect graphs.g6 --width 128 --layers 10  [dim]will it fit?[/dim]
+  pointset inspect web.csv --rank 16                  [dim]a large graph[/dim]
 
 [bold]Forecast of memory[/bold]
   For a graph of n nodes and rank r: 4 · layers · width · (n² + n·r) · 6 bytes.
@@ -59,6 +61,7 @@ EXAMPLES = """
   parameters come on top.
 """
 _SHOWN_MULTIPLICITIES = 4
+_FEW = 16  # eigenpairs, to look at a large graph
 
 
 def inspect(
@@ -144,12 +147,18 @@ def _points(
 
     from pointset.datasets.graph_files import read_graph_file
     from pointset.datasets.graph_files.checking import check_graphs, solve_graphs
+    from pointset.points.forecast import LONGEST_MINUTES, decomposition_seconds
     from pointset.points.spectra import check_which
     from pointset.progress import track
 
     checked = check_graphs(track(read_graph_file(file), "Reading", None))
     show_ignored(checked.ignored)
-    solved = solve_graphs(checked, matrix=matrix, rank=rank, which=check_which(which, rank), dtype=torch.float64)
+    sizes = [graph.num_nodes for graph in checked.graphs]
+    show_forecast([n for n in sizes if decomposition_seconds(n, rank) <= 60 * LONGEST_MINUTES], rank)
+    remedy = f"Look at it with --rank {_FEW}, which mostly takes seconds; pointset convert takes the time"
+    solved = solve_graphs(
+        checked, matrix=matrix, rank=rank, which=check_which(which, rank), dtype=torch.float64, too_long=remedy
+    )
     return solved.points, solved.graphs, solved.names, solved.problems, matrix
 
 

@@ -22,6 +22,7 @@ from pointset.encoders.model import PointModel
 from pointset.errors import MemoryForecastError, MissingExtraError, PointsetError, SpecError
 from pointset.machine import check_fits, training_bytes
 from pointset.points.convert import to_points_many
+from pointset.points.forecast import check_not_too_long
 from pointset.points.graphs import FlatFeatures, Graph, GraphArrays, consecutive, starts
 from pointset.points.inputs import read_graph
 from pointset.points.point_set import PointSet, PointSets
@@ -156,6 +157,8 @@ class Engine:
         elif not isinstance(item, Graph):
             item = read_graph(item)[0]
         check_forward_fits(item.num_nodes, self.dim)
+        remedy = "Predict it from points that you made yourself, or train a model with model.rank=64"
+        check_not_too_long(item.num_nodes, self.needs.rank, remedy)
         return self.needs.fit(item)
 
     def points_of(self, graphs: list[Graph]) -> PointSets:

@@ -151,6 +151,7 @@ class ModelChoice(Keys):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     rank: Count | None = None
     matrix: MatrixName | None = None
+    decompose_minutes: Positive = 10.0
     atom_references: AtomReferences = "never"
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,20 +23,22 @@ from pointset.datasets.own import graph_files, smiles_csv
 from pointset.datasets.own.columns import holds_molecules
 from pointset.datasets.own.descriptor_table import is_file, read_descriptors
 from pointset.datasets.own.learnable import check_varies
+from pointset.datasets.own.options import option
 from pointset.datasets.own.part_files import smiles_files
 from pointset.datasets.sources import find_file
 from pointset.datasets.splits import folds
 from pointset.datasets.splits.leaks import describe_leaks, find_leaks
 from pointset.encoders.layers import BatchEncoder
 from pointset.encoders.model import PointModel
-from pointset.errors import SpecError
-from pointset.machine import check_fits, training_bytes
+from pointset.errors import MemoryForecastError, SpecError, TimeForecastError
+from pointset.machine import check_fits, fitting, training_bytes
 from pointset.native.build import status as native_status
+from pointset.points.forecast import decomposition_bytes, decomposition_seconds, decomposition_text, is_sparse
 from pointset.points.point_set import PointSets
 from pointset.registry import load_part, model_matrix, preset_named
 from pointset.runs.recipe import DatasetChoice, Recipe, Trainer, check_ready
 from pointset.runs.recipe_files import changed
-from pointset.text import counted
+from pointset.text import byte_size, counted
 from pointset.training.batches import Purpose, stream_seed
 from pointset.training.devices import DTYPES
 from pointset.training.losses import LossTargets, balanced_weights
@@ -112,6 +115,7 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
 
     Raises:
         SpecError: there is nothing to learn, or the recipe asks for what the dataset does not have.
+        MemoryForecastError, TimeForecastError: a graph is too large, by its size alone.
     """
     card = dataset.card
     if not card.targets or dataset.targets is None:
@@ -121,6 +125,7 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
         )
     if len(dataset.split.get("train", ())) == 0:
         raise SpecError(f"{card.name} has no graphs in its training part; expected some. Choose another split")
+    check_sizes(recipe, dataset)
     if recipe.model.descriptors is not None:
         dataset = with_descriptors(dataset, recipe.model.descriptors, progress=progress)
     scale = dataset.target_scale() if card.task is Task.REGRESSION and recipe.scale_targets else None
@@ -374,6 +379,8 @@ def describe_data(data: TrainingData) -> str:
 
 _RECORDS_BYTES = 20_000_000  # of metrics, predictions, report
 _LIVE_LAYERS = 2  # with checkpointing: one layer's activations, and the coordinates of the rest
+_FEW_PAIRS = 64  # model.rank to propose, as own molecules have it
+_NARROWER = 8  # by how much a model can be made smaller without being another one
 _COUNTED_LAYERS = 64  # of a model without weights; the parameters of more are extrapolated
 
 # On the native kernels pst-fast keeps 0.37 of what is forecast (graphs of 200 and 490 nodes): half is on the safe side.
@@ -422,17 +429,67 @@ def check_memory(recipe: Recipe, data: TrainingData) -> None:
     )
 
 
+def check_sizes(recipe: Recipe, dataset: Dataset) -> None:
+    """Refuse graphs too large to decompose or to train on, by their sizes alone, before any is decomposed.
+
+    One such graph among small ones would otherwise take hours, or all of the memory, before anything is said.
+    """
+    nodes, rank, minutes = dataset.arrays.num_nodes, recipe.model.rank, recipe.model.decompose_minutes
+    held = _bytes_forecast(recipe, dataset, rank)
+    sparse = np.array([is_sparse(n, rank) for n in nodes.tolist()], dtype=bool)
+    fits = fitting(held) & (sparse | fitting(decomposition_bytes(nodes)))
+    quick = np.array([decomposition_seconds(n, rank) <= 60 * minutes for n in nodes.tolist()], dtype=bool)
+    bad = np.flatnonzero(~(fits & quick))
+    if not len(bad):
+        return
+    at = int(bad[np.argmax(nodes[bad])])
+    size, number = int(nodes[at]), at if dataset.rows is None else int(dataset.rows[at])
+    costs = [] if sparse[at] else [f"{decomposition_text(size)} to decompose"]
+    costs += [f"{byte_size(int(held[at]))} {'to train on' if at in dataset.split['train'] else 'to predict'}"]
+    remedies = []
+    if dataset.provenance.origin == OWN_FILE and len(bad) < len(nodes):
+        remedies.append(f"leave it out with {option('max_nodes', int(np.delete(nodes, bad).max()))}")
+    if rank is None and fitting(_bytes_forecast(recipe, dataset, _FEW_PAIRS)[bad]).all():
+        remedies.append(f"keep fewer eigenpairs with model.rank={_FEW_PAIRS}")
+    if not fits[at] and fitting(held[bad] // _NARROWER).all():
+        remedies.append("take less memory with a smaller model.dim, model.layers or trainer.checkpointing=true")
+    if fits[at]:
+        longest = math.ceil(decomposition_seconds(size, rank) / 60)
+        remedies.append(f"let it take so long with model.decompose_minutes={longest}")
+    others = f" ({counted(len(bad) - 1, 'other')} too large, too)" if len(bad) > 1 else ""
+    error = MemoryForecastError if not fits[at] else TimeForecastError
+    raise error(
+        f"{dataset.row_unit} {number} of {dataset.card.title or dataset.card.name} has {size:,} nodes{others}, which "
+        f"take {' and '.join(costs)}; expected at most {minutes:g} minutes (model.decompose_minutes) and the memory "
+        f"that is free here. Nothing was decomposed. What helps: {', or '.join(remedies) or 'a larger machine'}"
+    )
+
+
+def _bytes_forecast(recipe: Recipe, dataset: Dataset, rank: int | None) -> Integers:
+    """Memory of each graph, (G,): in training, or of one layer where it is only predicted."""
+    nodes, edges, train = dataset.arrays.num_nodes, dataset.arrays.num_edges, dataset.split["train"]
+    ranks = np.minimum(nodes, nodes if rank is None else rank)
+    held = _bytes_of(recipe, nodes, edges, ranks, layers=1)
+    held[train] = _bytes_of(recipe, nodes[train], edges[train], ranks[train], layers=recipe.model.layers)
+    return held
+
+
 def graph_bytes(recipe: Recipe, data: TrainingData) -> Integers:
     """About how much memory each graph of the training part takes in training, (G,)."""
-    graphs, dim, layers = data.part("train"), recipe.model.dim, recipe.model.layers
-    nodes = data.points.num_nodes[graphs]
+    graphs = data.part("train")
+    points = data.points
+    edges = points.graphs.num_edges[graphs]
+    return _bytes_of(recipe, points.num_nodes[graphs], edges, points.ranks[graphs], layers=recipe.model.layers)
+
+
+def _bytes_of(recipe: Recipe, nodes: Integers, edges: Integers, ranks: Integers, *, layers: int) -> Integers:
+    dim = recipe.model.dim
     encoder = load_part(preset_named(recipe.model.preset).encoder)
     if isinstance(encoder, type) and issubclass(encoder, BatchEncoder):  # it has no numbers for each pair and channel
-        edges = data.points.graphs.num_edges[graphs]
         return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + _OF_PAIR * nodes**2)
     layers = min(layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else layers
     repeats = getattr(encoder, "REPEATS", 1)  # vectors and pairs have so many times fewer channels than scalars
-    needed = training_bytes(nodes, data.points.ranks[graphs], dim=max(1, dim // repeats), layers=layers)
+    needed = training_bytes(nodes, ranks, dim=max(1, dim // repeats), layers=layers)
     return needed // 2 if repeats > 1 and recipe.trainer.precision == "32" and native_status().active else needed
 
 

@@ -15,6 +15,7 @@ import torch
 from pointset.datasets.graph_files.formats import GraphRecord
 from pointset.errors import ConvergenceError, MatrixError, MemoryForecastError, PointsetError, RankError
 from pointset.points.convert import to_points, to_points_many
+from pointset.points.forecast import check_not_too_long
 from pointset.points.graphs import Features, Graph
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.points.inverse import rebuild
@@ -81,10 +82,18 @@ def solve_graphs(
     which: Which = DEFAULT_WHICH,
     dtype: torch.dtype,
     progress: bool | None = None,
+    too_long: str | None = None,
 ) -> CheckedPoints:
-    """The points of all graphs that this matrix and this machine can take."""
+    """The points of all graphs that this matrix and this machine can take.
+
+    ``too_long``: what to do about graphs whose decomposition is forecast to take minutes, which are then set aside.
+    """
     problems = list(checked.problems)
     graphs, names = _fit_for_matrix(checked, matrix, problems)
+    if too_long is not None:
+        remedy = too_long
+        _, at = _one_by_one(lambda graph: check_not_too_long(graph.num_nodes, rank, remedy), graphs, names, problems)
+        graphs, names = [graphs[index] for index in at], [names[index] for index in at]
     while True:
         arrays = read_graphs(graphs)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -173,7 +174,7 @@ class TargetTable:
             problems[known[at]] = (kind, f"{self.file.path.name}, {self.file.unit} {rows[at].line}: {reason}")
         if values.y is None:
             return GraphTargets(Level.GRAPH, values.task, problems=problems)
-        at_position = dict(zip(known, values.y.reshape(len(rows), -1), strict=True))
+        at_position = dict(zip(known, values.y.reshape(len(rows), math.prod(values.y.shape[1:])), strict=True))
         y = [None if index in problems else at_position[index][None] for index in range(len(numbers))]
         return GraphTargets(Level.GRAPH, values.task, names, y, values.classes, problems, values.notes)
 

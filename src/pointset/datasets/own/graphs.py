@@ -24,7 +24,15 @@ from pointset.datasets.own.columns import Column
 from pointset.datasets.own.graph_targets import GraphTargets, TargetTable, read_target_table, targets_in_files
 from pointset.datasets.own.learnable import part_notes, target_notes
 from pointset.datasets.own.options import option
-from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
+from pointset.datasets.own.rejected import (
+    MOST_REJECTED,
+    Rejected,
+    check_limit,
+    check_max_nodes,
+    check_share,
+    rejected_row,
+    size_problem,
+)
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import own_card, task_named
 from pointset.datasets.splits.files import AUTOMATIC, SplitChoice, make_split, split_column_of
@@ -72,6 +80,7 @@ def graph_files(
     split: SplitChoice = AUTOMATIC,
     seed: int = 0,
     max_rejected: float = MOST_REJECTED,
+    max_nodes: int | None = None,
     progress: bool | None = None,
 ) -> Dataset:
     """Graphs of a file, or of all files in a folder, as a dataset: all formats that ``pointset convert`` reads.
@@ -96,6 +105,7 @@ def graph_files(
         seed: of the split.
         max_rejected: the largest share of graphs that may be bad; 1.0 for any. Those that only lack a target do not
             count.
+        max_nodes: graphs of more nodes are left out, and do not count as bad; by default none.
         progress: whether to show a bar; by default where there is a terminal.
 
     Raises:
@@ -105,6 +115,7 @@ def graph_files(
         SpecError: impossible settings.
     """
     source, limit = Path(path), check_limit(max_rejected)
+    check_max_nodes(max_nodes)
     wanted, chosen_task = _level(level, table=targets is not None), task_named(task)
     split, split_notes = (split, ()) if targets is None else choose_split(open_table(targets), split)
     split_column = split_column_of(split)
@@ -113,7 +124,7 @@ def graph_files(
             f"{option('columns')} and {option('split', 'column:NAME')} are about a table of targets; pass it as "
             "targets='….csv' (--table ….csv, dataset.options.targets=….csv)"
         )
-    read = _read(source, None if targets is None else Path(targets), progress)
+    read = _read(source, None if targets is None else Path(targets), max_nodes, progress)
     table = None
     if targets is not None:
         numbered = format_of(source) not in (FOLDER, FORMATS[".csv"])  # elsewhere a bad entry still is one entry
@@ -174,7 +185,7 @@ def _level(level: Level | str | None, *, table: bool) -> Level | None:
     return wanted
 
 
-def _read(path: Path, table: Path | None, progress: bool | None) -> _Contents:
+def _read(path: Path, table: Path | None, max_nodes: int | None, progress: bool | None) -> _Contents:
     if not path.exists():
         raise MissingDataError(f"there is no file or folder {path}; expected graphs. Check the name")
     names: list[str] = []
@@ -190,6 +201,10 @@ def _read(path: Path, table: Path | None, progress: bool | None) -> _Contents:
     checked = check_graphs(numbered)
     graphs = {int(name): graph for name, graph in zip(checked.names, checked.graphs, strict=True)}
     problems = {int(problem.name): ("not readable", problem.reason) for problem in checked.problems}
+    for number in list(graphs):
+        if problem := size_problem(graphs[number].num_nodes, max_nodes):
+            problems[number] = problem
+            del graphs[number]
     listed = list(graphs)
     unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
     problems |= {listed[at]: problem for at, problem in unfit.items()}

@@ -31,7 +31,15 @@ from pointset.datasets.own.csv_rows import Row, Table
 from pointset.datasets.own.duplicates import CONTRADICTING, check_choice, kept_note, merge_duplicates, same_molecules
 from pointset.datasets.own.learnable import part_notes, target_notes
 from pointset.datasets.own.options import option
-from pointset.datasets.own.rejected import MOST_REJECTED, Rejected, check_limit, check_share, rejected_row
+from pointset.datasets.own.rejected import (
+    MOST_REJECTED,
+    Rejected,
+    check_limit,
+    check_max_nodes,
+    check_share,
+    rejected_row,
+    size_problem,
+)
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import is_missing, number_of, own_card, read_targets, task_named, weight_of
 from pointset.datasets.splits.files import AUTOMATIC, SplitChoice, make_split, names_file, split_in_file, split_problem
@@ -62,6 +70,7 @@ class _Plan(NamedTuple):
     task: Task | None
     reader: MoleculeReader
     digest: str
+    max_nodes: int | None
 
     @property
     def cached(self) -> Path:
@@ -71,7 +80,15 @@ class _Plan(NamedTuple):
         columns = (chosen.smiles, chosen.targets, chosen.split, chosen.weights, self.file.has_header, self.file.header)
         reader = dataclasses.asdict(self.reader)
         return prepared_file(
-            "own", _VERSION, rdkit.__version__, self.digest, self.file.delimiter, columns, self.task, reader
+            "own",
+            _VERSION,
+            rdkit.__version__,
+            self.digest,
+            self.file.delimiter,
+            columns,
+            self.task,
+            reader,
+            self.max_nodes,
         )
 
 
@@ -91,6 +108,7 @@ def smiles_csv(
     conformer_seed: int | None = None,
     lenient: bool = False,
     max_rejected: float = MOST_REJECTED,
+    max_nodes: int | None = None,
     workers: int | None = None,
     progress: bool | None = None,
 ) -> Dataset:
@@ -121,6 +139,7 @@ def smiles_csv(
         conformer_seed: makes 3D positions from this seed.
         lenient: takes molecules with impossible chemistry (a valence too high) as they are written.
         max_rejected: the largest share of rows that may be bad; 1.0 for any. Rows that only lack a target do not count.
+        max_nodes: molecules of more atoms are left out, and do not count as bad; by default none.
         workers: processes that read SMILES; the result does not depend on it.
         progress: whether to show a bar; by default where there is a terminal.
 
@@ -133,13 +152,14 @@ def smiles_csv(
     """
     require_rdkit()
     limit, duplicates = check_limit(max_rejected), check_choice(duplicates)
+    check_max_nodes(max_nodes)
     source = path if isinstance(path, FileContent) else FileContent(path)
     refuse_other_formats(source.path)
     file = open_table(source, header=header, sheet=sheet)
     columns = _choose_columns(file, smiles, targets, split, weights)
     names = tuple(shown(file, column) for column in columns.targets)
     reader = MoleculeReader(hydrogens=hydrogens, conformer_seed=conformer_seed, lenient=lenient)
-    plan = _Plan(file, columns, names, task_named(task), reader, source.sha256)
+    plan = _Plan(file, columns, names, task_named(task), reader, source.sha256, max_nodes)
     table, details = _prepared(plan, limit, workers, progress)
     check_share(details.rejected, len(table), limit, file.path)
     if duplicates == "keep":
@@ -360,6 +380,8 @@ def _make_table(plan: _Plan, workers: int | None, progress: bool | None) -> tupl
         if isinstance(result, Unreadable):
             reason = result.reason.replace("lenient=True", option("lenient", True))
             reject(at, "a SMILES that cannot be read", reason)
+        elif too_large := size_problem(result.num_nodes, plan.max_nodes):
+            reject(at, *too_large)
         else:
             readable.append(at)
             molecules.append(result)

@@ -23,6 +23,7 @@ _ON_THE_SHELL = {
     "conformer_seed": "",
     "lenient": "--lenient",
     "max_rejected": "--max-rejected",
+    "max_nodes": "",
     "workers": "",
     "level": "--level",
     "node": "",

@@ -19,6 +19,7 @@ from pointset.text import counted
 
 MOST_REJECTED = 0.10  # share of the rows
 NO_TARGET = "no target"  # the kind of rows that are not wrong: a table of several tasks has them everywhere
+TOO_LARGE = "too many nodes"  # of graphs left out by max_nodes, which somebody has asked for
 _SHOWN = 5
 _CONTENT_LENGTH = 80
 
@@ -54,11 +55,11 @@ def rejected_row(row: int, kind: str, reason: str, content: str, place: str = "l
 
 
 def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: object, *, unit: str = "row") -> None:
-    """Refuse data of which too much could not be used; rows that only lack a target do not count.
+    """Refuse data of which too much could not be used; rows without a target or with too many nodes do not count.
 
     ``good`` rows were not rejected, ``limit`` is the largest share of rejected ones, and ``where`` the file.
     """
-    bad = [one for one in rejected if one.kind != NO_TARGET]
+    bad = [one for one in rejected if one.kind not in (NO_TARGET, TOO_LARGE)]
     total = good + len(bad)
     if good and len(bad) <= limit * total:
         return
@@ -75,6 +76,19 @@ def check_share(rejected: Sequence[Rejected], good: int, limit: float, where: ob
         f"{bound}. By reason: {reasons}. The first are{examples}{more}\nCorrect them{alternative}",
         rejected,
     )
+
+
+def check_max_nodes(max_nodes: int | None) -> None:
+    """Refuse what is no number of nodes."""
+    if max_nodes is not None and (isinstance(max_nodes, bool) or not isinstance(max_nodes, int) or max_nodes < 1):
+        raise SpecError(f"got {max_nodes!r} for {option('max_nodes')}; expected a whole number of at least 1, or null")
+
+
+def size_problem(num_nodes: int, max_nodes: int | None) -> tuple[str, str] | None:
+    """The kind of problem and the reason, where a graph has more nodes than are wanted."""
+    if max_nodes is None or num_nodes <= max_nodes:
+        return None
+    return TOO_LARGE, f"it has {num_nodes:,} nodes; expected at most {max_nodes:,}, as {option('max_nodes')} says"
 
 
 def check_limit(limit: float) -> float:
