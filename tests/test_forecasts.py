@@ -113,7 +113,7 @@ def test_a_number_of_nodes_that_is_none(mixed: Path, max_nodes: Any) -> None:
         graph_files(mixed / "graphs.s6", max_nodes=max_nodes)
 
 
-def test_a_benchmark_of_ordinary_graphs_is_not_refused(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_graphs_are_not_refused_however_little_is_free(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_memory(monkeypatch, 1)
     assert len(load_data(recipe_for(mixed, "dataset.options.max_nodes=12"), progress=False).points) == SMALL
 
