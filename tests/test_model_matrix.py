@@ -110,7 +110,7 @@ def test_it_is_kept_with_the_bundle(tmp_path: Path) -> None:
         for name in ("augmented", "None", "laplacian")
     }
     # An older pointset would predict from points of the preset's matrix.
-    assert versions == {"augmented": 3, "None": 1, "laplacian": 1}
+    assert versions == {"augmented": 4, "None": 1, "laplacian": 1}
 
 
 def test_training_and_prediction_take_the_same_points(tmp_path: Path) -> None:
