@@ -53,6 +53,12 @@ class PointGroup:
         places: Tensor = (graph * nodes + source) * nodes + target
         return places
 
+    def of_pairs(self, of_edges: Tensor, elsewhere: Tensor) -> Tensor:
+        """A column for each edge, (d, M), and one for all other pairs, (d, 1) → (d, B, n, n)."""
+        graphs, nodes, _ = self.shape
+        pairs = elsewhere.expand(len(of_edges), graphs * nodes * nodes)
+        return pairs.index_copy(1, self.edge_places, of_edges).view(len(of_edges), graphs, nodes, nodes)
+
 
 @dataclass(frozen=True, eq=False)
 class PointBatch:

@@ -34,6 +34,8 @@ def checked_features(features: Tensor | None, spec: Spec, name: str) -> Tensor:
         raise SpecError(f"{name} has {features.shape[-1]} columns; expected {columns} for {spec}")
     if isinstance(spec, Reals):
         return features
+    if torch.compiler.is_exporting():  # an exported model has no Python that could look at numbers
+        return features.long()
     if features.is_floating_point() and not bool((features == features.round()).all()):
         raise SpecError(f"{name} holds fractions; expected whole numbers for {spec}. Use Reals({columns})")
     features = features.long()
@@ -347,10 +349,8 @@ class PairWeights(FeatureEmbedding, ABC):
     def of_edges(self, group: PointGroup, elsewhere: Tensor | None = None) -> Tensor:
         """(d, B, n, n) with each edge's embedding, and ``elsewhere`` (d,) or 0 at all other pairs."""
         by_edge = self.by_edge(group)
-        graphs, nodes, _ = group.shape
         empty = by_edge.new_zeros(self.channels, 1) if elsewhere is None else elsewhere.unsqueeze(-1)
-        pairs = empty.expand(self.channels, graphs * nodes * nodes)
-        return pairs.index_copy(1, group.edge_places, by_edge).view(self.channels, graphs, nodes, nodes)
+        return group.of_pairs(by_edge, empty)
 
 
 class EdgeWeights(PairWeights):

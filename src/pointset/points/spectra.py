@@ -81,17 +81,25 @@ def decompose(matrices: Tensor, rank: int | None = None, which: Which = DEFAULT_
         eigenvalues, eigenvectors = torch.linalg.eigh(matrices)
     except RuntimeError as error:
         raise ConvergenceError(f"the eigensolver failed on a {matrices.shape[-1]}-node graph: {error}") from None
-    n = matrices.shape[-1]
+    return spectra_of(eigenvalues, eigenvectors, rank, which)
+
+
+def spectra_of(
+    eigenvalues: Tensor, eigenvectors: Tensor, rank: int | None = None, which: Which = DEFAULT_WHICH
+) -> Spectra:
+    """All eigenpairs (B, n), (B, n, n) as a solver gives them → those to keep; see :func:`decompose`."""
+    n = eigenvalues.shape[-1]
     magnitude = eigenvalues.abs()
-    largest = magnitude.amax(-1, keepdim=True) if n else magnitude.new_zeros(len(matrices), 1)
+    largest = magnitude.amax(-1, keepdim=True) if n else magnitude.new_zeros(len(magnitude), 1)
     tolerance = spectral_tolerance(n, largest)
     kept = magnitude > tolerance
-    dropped = largest.new_zeros(len(matrices))
+    dropped = largest.new_zeros(len(magnitude))
     eigenvalues = averaged_over_eigenspaces(eigenvalues, kept, tolerance)
-    if rank is not None and rank < n:
+    if rank is not None and n:
         order = torch.where(kept, order_of(eigenvalues, which), -torch.inf)
-        floor = order.topk(rank, dim=-1).values[:, -1:] - tolerance
-        left_out = kept & (order < floor)
+        # Left out where at least so many come first. Not by the k-th of them: exported models know no k < n.
+        first = order.unsqueeze(-2) - tolerance.unsqueeze(-1) > order.unsqueeze(-1)  # (B, n, n)
+        left_out = kept & (first.sum(-1) >= rank)
         dropped = torch.where(left_out, eigenvalues.abs(), 0.0).amax(-1)
         kept = kept & ~left_out
     return Spectra(eigenvalues, eigenvectors, kept, dropped)
@@ -105,13 +113,13 @@ def averaged_over_eigenspaces(eigenvalues: Tensor, kept: Tensor, tolerance: Tens
     """
     if not eigenvalues.shape[-1]:
         return eigenvalues
-    gap = eigenvalues.diff(dim=-1) > tolerance
-    edge = gap | (kept[:, 1:] != kept[:, :-1])
-    first = torch.ones_like(kept[:, :1])  # each matrix starts a new eigenspace
-    space = torch.cat([first, edge], dim=-1).flatten().cumsum(0) - 1  # (B·n,)
-    count = int(space[-1]) + 1 if len(space) else 0
-    total = eigenvalues.new_zeros(count).index_add_(0, space, eigenvalues.flatten())
-    size = eigenvalues.new_zeros(count).index_add_(0, space, torch.ones_like(eigenvalues).flatten())
+    gap = (eigenvalues - eigenvalues.roll(1, -1)).abs() > tolerance
+    first = torch.arange(eigenvalues.shape[-1], device=kept.device) == 0  # each matrix starts a new eigenspace
+    edge = first | gap | (kept != kept.roll(1, -1))
+    space = edge.flatten().cumsum(0) - 1  # (B·n,)
+    flat = eigenvalues.flatten()  # there are at most as many eigenspaces
+    total = torch.zeros_like(flat).index_add_(0, space, flat)
+    size = torch.zeros_like(flat).index_add_(0, space, torch.ones_like(flat))
     averaged = (total / size)[space].view_as(eigenvalues)
     return torch.where(kept, averaged, 0.0)
 
