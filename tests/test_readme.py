@@ -13,6 +13,7 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.utils import from_networkx
 
 import pointset
@@ -91,7 +92,14 @@ def run_guide(name: str) -> dict[str, Any]:
 
 
 def test_the_guide_to_encoders_runs() -> None:
-    assert len(run_guide("encoders.md")["seen"].attention) == 4
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    names = run_guide("encoders.md")
+    assert len(names["seen"].attention) == 4
+    data = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), x=names["x"], num_nodes=3)
+    data.edge_attr = torch.tensor([2, 2, 0, 0])
+    for exported in (names["exported"], torch.from_numpy(names["in_onnx"])):
+        assert torch.allclose(exported, names["trained"]([data]), rtol=1e-4, atol=1e-5)
 
 
 def test_the_guide_to_invariance_runs() -> None:

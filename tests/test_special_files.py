@@ -200,6 +200,7 @@ COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("embed", "descriptors"): (),
     ("explain", "run"): (".zip explain {special} CCO -o {out}.svg",),
+    ("export", "run"): (".zip export {special} {out}.pt2",),
     ("report", "runs"): (" report {special} -o {out}.html",),
     ("tune", "recipe"): (".yaml tune {special} --trials 1 --run-dir {out}",),
     ("tune", "settings"): (".csv tune molecules dataset.file={special} --trials 1 --run-dir {out}",),

@@ -17,6 +17,7 @@ from pointset.cli import (
     datasets,
     evaluate,
     explain,
+    export,
     express,
     inspect,
     models,
@@ -47,6 +48,7 @@ _EXAMPLES = """
   pointset predict solubility molecules.csv -o answers.csv
   pointset explain runs/mine CCO -o why.svg         [dim]which atoms matter[/dim]
   pointset bundle sign model.zip --key lab.key      [dim]before it is handed on[/dim]
+  pointset export runs/mine model.onnx              [dim]for other programs[/dim]
   pointset express theorems                         [dim]check the theory[/dim]
   pointset compare zinc --models pst,gin,gps --run-dir runs/three
   pointset reproduce                                [dim]the paper's tables[/dim]
@@ -90,6 +92,7 @@ app.command(cls=Command, no_args_is_help=True, epilog=evaluate.EXAMPLES)(evaluat
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EXAMPLES)(predict.predict)
 app.command(cls=Command, no_args_is_help=True, epilog=predict.EMBED_EXAMPLES)(predict.embed)
 app.command(cls=Command, no_args_is_help=True, epilog=explain.EXAMPLES)(explain.explain)
+app.command(cls=Command, no_args_is_help=True, epilog=export.EXAMPLES)(export.export)
 app.command(cls=Command, no_args_is_help=True, epilog=report.EXAMPLES)(report.report)
 app.command(cls=Command, no_args_is_help=True, epilog=tune.EXAMPLES)(tune.tune)
 app.command(cls=Command, no_args_is_help=True, epilog=compare.EXAMPLES)(compare.compare)

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,9 @@ from pointset.points.solve import check_rank
 from pointset.points.stale import check_points_are_current
 from pointset.registry import load_part, model_matrix, preset_named
 from pointset.specs import Categories, Spec, check_whole_numbers, read_spec
+
+if TYPE_CHECKING:
+    from pointset.encoders.export_files import Exported
 
 Function = TypeVar("Function", bound=Callable[..., torch.Tensor])
 
@@ -293,6 +297,22 @@ class PointModel(nn.Module):
         """
         return inspect(self, self.read([graph]))
 
+    def export(self, path: str | Path, *, nodes: int | tuple[int, int] = (1, 64)) -> Exported:
+        """Write the model as a file that runs without pointset, one graph a call (``docs/encoders.md``, Export).
+
+        Args:
+            path: ``model.pt2`` for ``torch.export.load``, which takes the matrix of edge weights; or ``model.onnx``,
+                which takes eigenpairs.
+            nodes: for graphs of exactly so many nodes, or of (at least, at most) so many.
+
+        Raises:
+            SpecError: the model cannot be exported, as baselines; the message says why.
+            MissingExtraError: onnx or onnxscript is not installed.
+        """
+        from pointset.encoders.export_files import export
+
+        return export(path, [self], nodes=nodes)
+
     @property
     def num_parameters(self) -> int:
         """How many numbers its weights have, trainable or frozen: those of a loaded model are frozen."""
@@ -326,6 +346,8 @@ _ENCODE = PointModel.encode  # a model with another one runs on torch, which cal
 def _pieces(state: PointState) -> list[PointState]:
     """The graphs of a group that are computed together."""
     channels, graphs, nodes, rank = state.v.shape
+    if graphs == 1:
+        return [state]
     bytes_of_one = max(1, channels * nodes * rank * state.v.element_size())
     piece = max(1, min(graphs, _PIECE_BYTES // bytes_of_one))
     if piece == graphs:

@@ -41,6 +41,8 @@ from pointset.training.outputs import as_predictions, mean_outputs
 from pointset.training.uncertainty import Seen, Uncertainty
 
 if TYPE_CHECKING:
+    from pointset.encoders.export import Kind
+    from pointset.encoders.export_files import Exported
     from pointset.prediction.attributions import Attribution
 
 OnError = Literal["raise", "nan"]
@@ -350,6 +352,25 @@ class Predictor:
         from pointset.prediction.attributions import explained
 
         return explained(self, list(_as_items(smiles)), target, method, progress)
+
+    def export(self, path: str | Path, *, nodes: int | tuple[int, int] = (1, 64)) -> Exported:
+        """Write the model as a ``.pt2`` (torch.export) or ``.onnx`` that runs without pointset, one graph a call.
+
+        It gives what :meth:`predict` gives; :meth:`export_inputs` shows what it takes. The arguments and errors are
+        those of :meth:`pointset.PointModel.export`.
+        """
+        from pointset.prediction.export import export_predictor
+
+        return export_predictor(self, path, nodes)
+
+    def export_inputs(self, item: Any, kind: Kind = "pt2") -> dict[str, Tensor]:
+        """The tensors of one SMILES, molecule or graph, by name, as an exported file of this kind takes them.
+
+        ``kind``: ``"pt2"`` or ``"onnx"``. The errors are those of :meth:`predict`.
+        """
+        from pointset.prediction.export import predictor_inputs
+
+        return predictor_inputs(self, item, kind)
 
     def predictions(self) -> ModelOutput:
         """(rows, k) float64: regression in the targets' own units, classification as probabilities."""
