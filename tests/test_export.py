@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 import pointset
-from pointset import PointModel, Reals
+from pointset import Categories, PointModel, Reals
 from pointset.datasets.card import Card, Task
 from pointset.datasets.dataset import TargetScale
 from pointset.encoders import PSDS, Coordinates, LearnedDeepSet, NodeScalars, Readout
@@ -26,6 +26,7 @@ from pointset.encoders.export import Kind, export_inputs
 from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.prediction import Predictor
 from pointset.registry import PRESETS, preset_names
+from pointset.specs import Spec
 from pointset.training.bundle import Bundle
 from pointset.training.calibration import ClassCalibration
 from pointset.training.uncertainty import Uncertainty
@@ -82,7 +83,7 @@ def several(**features: Any) -> list[Data]:
 
 
 def small(preset: str, **settings: Any) -> PointModel:
-    """With weights that differ from those at the beginning."""
+    """With weights that differ from those at the beginning, large enough in the released models to see the graph."""
     settings = {"node": 5, "edge": 3, "out": 2, "dim": 8, "layers": 2, **settings}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -90,6 +91,8 @@ def small(preset: str, **settings: Any) -> PointModel:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))
+            for parameter in model.encoder.parameters() if "released" in preset else ():
+                parameter.mul_(2 if parameter.dim() == 2 else 1)
     return model
 
 
@@ -117,39 +120,65 @@ def loaded(path: Path) -> Callable[..., Tensor]:
     return module
 
 
-def check_presets(folder: Path, presets: Sequence[str], kinds: Sequence[Kind], *, real_edges: bool = False) -> None:
-    graphs, cases, models = several(real_edges=real_edges), {}, {}
-    for preset in presets:
-        model = small(preset, edge=Reals(2) if real_edges else 3)
+def edge_of(preset: str) -> Spec:
+    """Categories of edges leave nothing of the graph in the released models."""
+    return Reals(2) if "released" in preset else Categories(3)
+
+
+def check_that_it_sees(model: Any, graph: Data) -> None:
+    """A model whose outputs hardly depend on the edges would prove nothing."""
+    fewer = graph.clone()
+    kept = (graph.edge_index > 3).all(0)
+    fewer.edge_index, fewer.edge_attr = graph.edge_index[:, kept], graph.edge_attr[kept]
+    with torch.no_grad():
+        whole, part = model.eval()([graph]), model([fewer])
+    assert float((whole - part).abs().max()) > 0.01 * float(whole.abs().max())
+
+
+def check_presets(folder: Path, edges: dict[str, Spec], kinds: Sequence[Kind]) -> None:
+    """Of each preset with these edge features."""
+    cases, models, graphs = {}, {}, {}
+    for preset, edge in edges.items():
+        model = small(preset, edge=edge)
         for kind in kinds:
             path = str(folder / f"{preset}.{kind}")
             assert model.export(path).difference is not None
-            models[path], cases[path] = model, [export_inputs(model, graph, kind) for graph in graphs]
+            models[path], graphs[path] = model, several(real_edges=isinstance(edge, Reals))
+            check_that_it_sees(model, graphs[path][5])
+            cases[path] = [export_inputs(model, graph, kind) for graph in graphs[path]]
     for path, answers in elsewhere(folder, cases).items():
-        assert difference(models[path], graphs, answers) <= TOLERANCE, path
+        assert difference(models[path], graphs[path], answers) <= TOLERANCE, path
 
 
 def test_models_run_where_there_is_no_pointset(tmp_path: Path) -> None:
-    check_presets(tmp_path, REPRESENTATIVE, ["pt2"])
+    check_presets(tmp_path, {preset: edge_of(preset) for preset in REPRESENTATIVE}, ["pt2"])
 
 
 @with_onnx
 def test_models_run_on_onnxruntime(tmp_path: Path) -> None:
-    check_presets(tmp_path, ["pst"], ["onnx"])
+    check_presets(tmp_path, {"pst": edge_of("pst")}, ["onnx"])
 
 
 @pytest.mark.slow
 @with_onnx
 @pytest.mark.parametrize("preset", preset_names("paper"))
 def test_every_preset_of_the_paper(tmp_path: Path, preset: str) -> None:
-    check_presets(tmp_path, [preset], ["pt2", "onnx"])
+    check_presets(tmp_path, {preset: edge_of(preset)}, ["pt2", "onnx"])
 
 
 @pytest.mark.slow
 @with_onnx
-@pytest.mark.parametrize("preset", ["pst", "pst-fast", "pst-released", "pst-released-qm9-star"])
-def test_real_edge_features(tmp_path: Path, preset: str) -> None:
-    check_presets(tmp_path, [preset], ["pt2", "onnx"], real_edges=True)
+@pytest.mark.parametrize(
+    ("preset", "edge"),
+    [
+        *(("pst", edge) for edge in (Reals(2), None)),
+        *(("pst-fast", edge) for edge in (Reals(2), None)),
+        *((f"pst-released{more}", Categories(3)) for more in ("-qm9", "-star", "-qm9-star")),
+        ("pst-released", None),
+    ],
+)
+def test_other_edge_features(tmp_path: Path, preset: str, edge: Spec) -> None:
+    check_presets(tmp_path, {preset: edge}, ["pt2", "onnx"])
 
 
 def test_every_number_of_nodes_and_no_other(tmp_path: Path) -> None:
@@ -320,6 +349,7 @@ def test_models_that_cannot_be_exported(
         ("model.pt2", 0, "got nodes=0; expected a whole number of at least 1"),
         ("model.pt2", (8, 4), r"got nodes=\(8, 4\)"),
         ("model.pt2", True, "got nodes=True"),
+        ("model.pt2", (1, 2), r"got nodes=\(1, 2\); .*such as \(1, 3\)"),
     ],
 )
 def test_files_and_numbers_that_cannot_be(tmp_path: Path, name: str, nodes: Any, said: str) -> None:

@@ -50,6 +50,7 @@ OUTPUTS = "outputs"
 DESCRIPTION = "pointset.json"
 """Under which a file carries its description: as an extra file of a ``.pt2``, in the metadata of an ``.onnx``."""
 _TRACED = 11  # nodes of the graph that is traced, where they may vary; any number above a few does
+_LEAST_OPEN = 3  # the smallest upper bound of a range: torch takes 1 and 2 for fixed sizes
 _CHECKED = (0, 1, 22)  # beyond the smallest number of nodes: sizes at which a file is compared with its model
 _MOST_DIFFERENCE = 1e-4  # of the largest output; rounding in float32 stays below 1e-5
 _DIMENSION = re.compile(r"\bs\d+\b")  # how torch calls n
@@ -143,6 +144,8 @@ def _range(nodes: Any) -> tuple[int, int]:
     low, high = nodes if isinstance(nodes, (tuple, list)) and len(nodes) == 2 else (nodes, nodes)
     if any(isinstance(size, bool) or not isinstance(size, int) for size in (low, high)) or not 1 <= low <= high:
         raise SpecError(f"got nodes={nodes!r}; expected a whole number of at least 1, or (least, most) such as (1, 64)")
+    if low < high < _LEAST_OPEN:
+        raise SpecError(f"got nodes={nodes!r}; torch.export cannot leave that open; expected more, such as (1, 3)")
     return low, high
 
 
