@@ -239,7 +239,7 @@ def test_inputs_of_points_are_those_of_their_graph() -> None:
 
 def test_eigenpairs_may_come_in_either_order(tmp_path: Path) -> None:
     """As numpy's and other solvers give them."""
-    from pointset.points.solve import spectra_of
+    from pointset.points.spectra import spectra_of
 
     values, vectors = torch.linalg.eigh(torch.from_numpy(nx.laplacian_matrix(nx.star_graph(6)).toarray()).double())
     ascending = spectra_of(values.unsqueeze(0), vectors.unsqueeze(0))

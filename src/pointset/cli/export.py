@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from pointset.cli.console import load_torch, output_console, plain_table, print_json, reported_errors, say
-from pointset.cli.options import JsonFlag, QuietFlag, RunArgument, check_output_file
+from pointset.cli.options import JsonFlag, QuietFlag, RequireSignatureOption, RunArgument, check_output_file
 
 if TYPE_CHECKING:
     from pointset.encoders.export_files import Exported
@@ -37,6 +37,7 @@ def export(
     nodes: Annotated[
         str, typer.Option(metavar="LEAST:MOST", help="For graphs of so many nodes; one number fixes all shapes.")
     ] = "1:64",
+    require_signature: RequireSignatureOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -52,7 +53,7 @@ def export(
         from pointset.prediction.predictor import load
 
         kind_of(output)
-        written = load(run).export(output, nodes=(int(low), int(high or low)))
+        written = load(run, public_key=require_signature).export(output, nodes=(int(low), int(high or low)))
         if as_json:
             print_json(written.description)
         elif not quiet:

@@ -2,7 +2,7 @@
 
 Inputs are plain tensors with a row for each node, or for each pair of nodes (:func:`inputs_of`): a ``.pt2`` takes the
 matrix of edge weights and decomposes Z itself; ONNX has no eigensolver, so an ``.onnx`` takes all n eigenpairs of Z.
-Which eigenvalues are zero is then decided inside, by the tolerance of :mod:`pointset.points.solve`, and their columns
+Which eigenvalues are zero is then decided inside, by the tolerance of :mod:`pointset.points.spectra`, and their columns
 are masked as padding is: the rank never becomes the size of a tensor. What the model computes stands in its own parts,
 which are called here.
 """
