@@ -122,6 +122,8 @@ CONTRADICTIONS: list[tuple[str, Any, str]] = [
     ("molecule_reader.descriptors", 1, "got descriptors=1; expected a name"),
     ("version", 2, "version is 2, and other_members is missing"),
     ("other_members", [], "version is 1, and other_members is there"),
+    ("model.matrix", "adjacency", "version > 3 is False, but whether model.matrix is there is True"),
+    ("version", 4, "version > 3 is True, but whether model.matrix is there is False"),
     ("calibration", None, "domain, uncertainty is missing"),
     ("extensions", {"encoder": {"gin": "mine"}}, "extensions names the encoder 'gin'"),
     ("about", [], "about is .*; expected an object"),

@@ -456,7 +456,7 @@ def check_sizes(recipe: Recipe, dataset: Dataset) -> None:
     if fits[at]:
         longest = math.ceil(decomposition_seconds(size, rank) / 60)
         remedies.append(f"let it take so long with model.decompose_minutes={longest}")
-    others = f" ({counted(len(bad) - 1, 'other')} too large, too)" if len(bad) > 1 else ""
+    others = f" ({counted(len(bad) - 1, 'more graph')} too large like it)" if len(bad) > 1 else ""
     error = MemoryForecastError if not fits[at] else TimeForecastError
     raise error(
         f"{dataset.row_unit} {number} of {dataset.card.title or dataset.card.name} has {size:,} nodes{others}, which "
