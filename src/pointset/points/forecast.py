@@ -9,7 +9,7 @@ from pointset.text import duration
 SPARSE_FROM_NODES = 1500  # with rank=k, larger graphs go to the sparse solver
 LONGEST_MINUTES = 10.0  # of decomposing one graph, where nobody has asked for more
 _DENSE_COPIES = 5  # matrix, eigenvectors, workspace of the solver, and what Python still holds
-_SECONDS = 4e-10  # for each of n³; between 3e-10 and 8e-10 at 2,000 nodes and more, on a processor that is idle or busy
+_SECONDS = 4e-10  # for each of n³, about: a processor that is busy takes twice as long
 
 
 def is_sparse(num_nodes: int, rank: int | None) -> bool:
