@@ -92,7 +92,7 @@ def small(preset: str, **settings: Any) -> PointModel:
             for parameter in model.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))
             for parameter in model.encoder.parameters() if "released" in preset else ():
-                parameter.mul_(2 if parameter.dim() == 2 else 1)
+                parameter.mul_(1.4 if parameter.dim() == 2 else 1)  # with 2, psds-released magnifies rounding to 1e-3
     return model
 
 
@@ -111,8 +111,8 @@ def difference(model: Any, graphs: Sequence[Any], answers: Sequence[Tensor]) -> 
     with torch.no_grad():
         expected = [model([graph]) for graph in graphs]
     assert [one.shape for one in answers] == [one.shape for one in expected]
-    largest = max(float(one.abs().max()) for one in expected)
-    return max(float((one - two).abs().max()) for one, two in zip(answers, expected, strict=True)) / largest
+    got, wanted = torch.cat(list(answers)), torch.cat(expected)
+    return float((got - wanted).abs().max() / wanted.abs().max())
 
 
 def loaded(path: Path) -> Callable[..., Tensor]:
@@ -132,7 +132,7 @@ def check_that_it_sees(model: Any, graph: Data) -> None:
     fewer.edge_index, fewer.edge_attr = graph.edge_index[:, kept], graph.edge_attr[kept]
     with torch.no_grad():
         whole, part = model.eval()([graph]), model([fewer])
-    assert float((whole - part).abs().max()) > 0.01 * float(whole.abs().max())
+    assert float((whole - part).abs().max()) > 100 * TOLERANCE * float(whole.abs().max())
 
 
 def check_presets(folder: Path, edges: dict[str, Spec], kinds: Sequence[Kind]) -> None:
