@@ -7,6 +7,7 @@ Whatever file a user names is opened here (:func:`open_binary`, :func:`open_text
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
@@ -125,6 +126,31 @@ def open_safetensors(path: str | Path, framework: str) -> Any:
     return safe_open(path, framework)
 
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # what the system says of a file that finds no room
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Inside, an error of a full disk names this file: by itself it names none, or a temporary one.
+
+    Raises:
+        OSError: with the file's name, also in the place of safetensors' own error, which wraps the system's.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    except Exception as error:
+        found = _SYSTEM_ERROR.search(str(error)) if type(error).__name__ == "SafetensorError" else None
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), str(path)) from None
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; it is renamed onto ``path`` only if the block ends without an error."""
@@ -136,9 +162,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        with naming(target):
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ _PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few
 _SPACIOUS = 100  # columns from which two blanks fit between those of a table
 _SHOWN_ENTRIES = 20
 _WORTH_SAYING_SECONDS = 30
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def output_console() -> Console:
@@ -71,7 +73,7 @@ def reported_errors(interrupted: str = "Interrupted; nothing was written.", *, r
 
     Args:
         interrupted: what is said after Ctrl-C; a training that stopped says itself what it has saved.
-        resume: how to resume, said behind both.
+        resume: how to resume, said behind both, and where the disk is full.
     """
     try:
         with said_at_the_end(f"{interrupted} {resume}".strip()):
@@ -87,7 +89,8 @@ def reported_errors(interrupted: str = "Interrupted; nothing was written.", *, r
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        show_error(f"{where}{error.strerror or error}")
+        remedy = f". Free some space, or write to another disk. {resume}".rstrip() if error.errno in _NO_ROOM else ""
+        show_error(f"{where}{error.strerror or error}{remedy}")
         raise typer.Exit(1) from None
     except MemoryError:
         show_error("this machine has not enough memory. Take fewer graphs at a time, or keep fewer eigenpairs (--rank)")
@@ -162,6 +165,11 @@ def show_error(message: str) -> None:
     say(f"Error: {first}", style="red")
     for line in rest:
         say(line, style="yellow")
+
+
+def show_warning(message: Warning | str, *_: Any) -> None:
+    """In the place of :func:`warnings.showwarning`: a note, without the line of the program that gave it."""
+    say(f"note: {message}", style="yellow")
 
 
 def show_left_out(entries: Sequence[tuple[str, str]], remedy: str = "") -> None:

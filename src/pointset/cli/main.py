@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +30,7 @@ from pointset.cli import (
     train,
     tune,
 )
-from pointset.cli.console import load_torch, reported_errors, tell_end
+from pointset.cli.console import load_torch, reported_errors, show_warning, tell_end
 from pointset.cli.entry import INTERRUPTED
 from pointset.cli.options import Command, Commands
 from pointset.extensions import VARIABLE, add_imports, import_named
@@ -140,6 +141,7 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ↓ gets a ?, not a traceback
+    warnings.showwarning = show_warning
     end_in_time(tell_end, INTERRUPTED)
     app()
 

@@ -88,7 +88,7 @@ def train(
     progress: ProgressOption = Progress.AUTO,
 ) -> None:
     """Train a model: data, training, best epoch by validation, one test at the end, a bundle and a report."""
-    with reported_errors("Interrupted; resume with --resume."):
+    with reported_errors("Interrupted.", resume="Resume with --resume."):
         several = seeds is not None or folds is not None
         chosen = _recipe(recipe, settings or [], run_dir, resume, ensemble, several=several)
         folder = run_dir if run_dir is not None else _free_folder(chosen.name)

@@ -73,16 +73,14 @@ def prepared(path: Path, make: Callable[[], tuple[GraphTable, Notes]]) -> tuple[
             return _read(path)
         except PointsetError as error:
             warnings.warn(f"{error}; it is made again", StoreWarning, stacklevel=3)
-    from safetensors import SafetensorError
-
     table, notes = make()
     table = table.in_order()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, table, notes)
-    except (OSError, SafetensorError) as error:  # the latter where the disk is full
+    except OSError as error:
         warnings.warn(
-            f"cannot keep the dataset in {path.parent} ({getattr(error, 'strerror', None) or error}), so every use "
+            f"cannot keep the dataset in {path.parent} ({error.strerror or error}), so every use "
             "reads it anew. Choose another folder with the environment variable POINTSET_CACHE",
             StoreWarning,
             stacklevel=3,

@@ -30,6 +30,7 @@ from torch import Tensor
 from pointset.arrays import Array
 from pointset.errors import FileFormatError
 from pointset.files import open_binary
+from pointset.points.graphs import tensor_fault
 
 _EXPECTED = "expected only lists, tuples, dicts, numbers, text, numpy arrays and torch tensors"
 _NOTHING_RUN = "Nothing was run: to rebuild other objects, code that the file names would have to run"
@@ -81,7 +82,8 @@ def load_tensors(file: Path | IO[bytes]) -> Any:
 
     # safe_globals forgets all it was given, so it must not be given what PyG itself made known to torch
     needed = {Data, DataEdgeAttr, DataTensorAttr, GlobalStorage}.difference(torch.serialization.get_safe_globals())
-    with torch.serialization.safe_globals(list(needed)):
+    with torch.serialization.safe_globals(list(needed)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about kinds of tensors that are refused afterwards
         return torch.load(file, map_location="cpu", weights_only=True)
 
 
@@ -123,8 +125,8 @@ def _check_tensors(content: Any) -> None:
     while waiting:
         value = waiting.pop()
         if isinstance(value, Tensor):
-            if value.layout is not torch.strided:
-                raise FileFormatError(f"a {value.layout} tensor; expected dense ones")
+            if fault := tensor_fault(value):
+                raise FileFormatError(fault)
             if claims_too_much(value):
                 raise FileFormatError("a tensor that claims more numbers than the file holds for it")
         elif id(value) not in seen and (inside := _inside(value)):

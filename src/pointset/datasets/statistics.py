@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
+import torch
+from torch import Tensor
 
 from pointset.arrays import Array
 from pointset.datasets.card import Card, Target, Task
@@ -122,6 +124,8 @@ def as_columns(values: Any) -> list[Array]:
     """The columns of an array or tensor (rows,) or (rows, …); none where there is none."""
     if values is None:
         return []
+    if isinstance(values, Tensor) and values.dtype == torch.bfloat16:  # which numpy does not have
+        values = values.float()
     array = np.asarray(values)
     wide = array.reshape(len(array), int(np.prod(array.shape[1:])))
     return [wide[:, column] for column in range(wide.shape[1])]

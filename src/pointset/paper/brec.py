@@ -22,7 +22,7 @@ import torch
 
 from pointset.datasets.benchmarks.brec import CATEGORIES, EdgeList, GraphPair
 from pointset.errors import FileFormatError, MemoryForecastError, SpecError, did_you_mean
-from pointset.files import check_regular, try_lock
+from pointset.files import check_regular, naming, try_lock
 from pointset.machine import cores
 from pointset.paper.point_refinement import PointRefinement, refine_points
 from pointset.paper.processes import worker_processes
@@ -186,9 +186,10 @@ class OutcomeFile:
         self._append(outcome.as_dict())
 
     def _append(self, content: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(content, allow_nan=False) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.path):
+            self._file.write(json.dumps(content, allow_nan=False) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def _read(self, settings: Mapping[str, Any]) -> None:
         self._file.seek(0)

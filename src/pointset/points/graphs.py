@@ -96,7 +96,14 @@ class Features(NamedTuple):
     fingerprint: Tensor | None = None  # (1, bits / 8) uint8: a molecule's fingerprint, packed
 
     def check(self, num_nodes: int, num_edges: int) -> None:
-        """Refuse features that do not have a row for each node, or for each listed edge."""
+        """Refuse features that hold no plain numbers, or have no row for each node, or for each listed edge."""
+        for name, value in self._asdict().items():
+            if (
+                value is not None
+                and (value.is_nested or value.layout is torch.strided)
+                and (fault := tensor_fault(value))
+            ):
+                raise GraphError(f"{name} is {fault}")
         _check_rows("x", self.x, num_nodes, "nodes")
         _check_rows("pos", self.pos, num_nodes, "nodes")
         _check_rows("edge_attr", self.edge_attr, num_edges, "listed edges")
@@ -161,6 +168,21 @@ class FlatFeatures(LazySequence[Features]):
             descriptors=None if self.descriptors is None else self.descriptors[position : position + 1],
             fingerprint=None if self.fingerprint is None else self.fingerprint[position : position + 1],
         )
+
+
+def tensor_fault(value: Tensor) -> str:
+    """What makes it unlike a plain array of numbers, and the remedy; empty where nothing does."""
+    if value.is_nested:
+        return "a nested tensor; expected a dense one. Call .to_padded_tensor(0) first"
+    if value.layout is not torch.strided:
+        return f"a {value.layout} tensor; expected a dense one. Call .to_dense() first"
+    if value.is_meta:
+        return "a tensor on the device 'meta', which holds no numbers; expected one on the CPU. Compute it there"
+    if value.is_quantized:
+        return f"a quantised tensor ({value.dtype}); expected plain numbers. Call .dequantize() first"
+    if value.is_floating_point() and value.element_size() == 1:
+        return f"a tensor of {value.dtype}; expected float16 or wider. Call .float() first"
+    return ""
 
 
 def _check_rows(name: str, value: Tensor | None, rows: int, what: str) -> None:

@@ -19,7 +19,16 @@ from torch import Tensor
 
 from pointset.arrays import Floats, Integers
 from pointset.errors import GraphError, PointsetError
-from pointset.points.graphs import MAX_NODES, NO_FEATURES, WHOLE_GRAPH, EdgeListing, Features, Graph, GraphArrays
+from pointset.points.graphs import (
+    MAX_NODES,
+    NO_FEATURES,
+    WHOLE_GRAPH,
+    EdgeListing,
+    Features,
+    Graph,
+    GraphArrays,
+    tensor_fault,
+)
 
 ACCEPTED = (
     "a PyG Data, a networkx graph, a scipy sparse or dense (n, n) adjacency matrix, or (num_nodes, edges) with "
@@ -252,6 +261,8 @@ def _from_entries(num_nodes: int, source: Integers, target: Integers, weights: F
 
 
 def _integer_array(value: Any, name: str) -> Integers:
+    if isinstance(value, Tensor) and (fault := tensor_fault(value)):
+        raise GraphError(f"{name} is {fault}")
     try:
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
     except (OverflowError, ValueError, TypeError) as error:
@@ -269,6 +280,8 @@ def _integer_array(value: Any, name: str) -> Integers:
 
 
 def _real_array(value: Any, name: str) -> Floats:
+    if isinstance(value, Tensor) and (fault := tensor_fault(value)):
+        raise GraphError(f"{name} is {fault}")
     try:
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
         if array.dtype.kind == "c":

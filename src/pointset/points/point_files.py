@@ -24,7 +24,7 @@ from torch import Tensor
 from pointset.arrays import Integers
 from pointset.errors import FileFormatError
 from pointset.files import open_safetensors, replacing
-from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind, starts
+from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind, starts, tensor_fault
 from pointset.points.matrices import MATRICES
 from pointset.points.point_set import PointSet, Truncation
 
@@ -96,8 +96,8 @@ def _blocks(field: str, values: list[Tensor | None]) -> dict[str, Tensor]:
         if value is None:
             block.append(-1)
             continue
-        if value.layout is not torch.strided:
-            raise FileFormatError(f"{field} is a {value.layout} tensor; expected a dense one. Call .to_dense() first")
+        if fault := tensor_fault(value):
+            raise FileFormatError(f"{field} is {fault}")
         signature = (value.dtype, value.shape[1:])
         parts.setdefault(signature, []).append(value.detach().cpu())
         block.append(number.setdefault(signature, len(number)))

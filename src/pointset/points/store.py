@@ -124,10 +124,7 @@ class PointStore:
             self._remove_abandoned()
             temporary = Path(tempfile.mkdtemp(prefix=f".{entry.name[:16]}.", suffix=".writing", dir=self.folder))
         except OSError as error:
-            raise PointsetError(
-                f"cannot write eigenpairs to {self.folder}: {error.strerror}. Choose another folder with store=… or "
-                "the environment variable POINTSET_CACHE"
-            ) from None
+            raise self._unwritable(error) from None
         try:
             # closing: a failed write must end the solver now, and give back its setting of threads
             with closing(
@@ -137,9 +134,15 @@ class PointStore:
             temporary.rename(entry)
         except OSError as error:
             if not entry.exists():  # otherwise another writer came first with the same content
-                raise PointsetError(f"cannot write eigenpairs to {self.folder}: {error.strerror}") from None
+                raise self._unwritable(error) from None
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+    def _unwritable(self, error: OSError) -> PointsetError:
+        return PointsetError(
+            f"cannot write eigenpairs to {self.folder}: {error.strerror}. Choose another folder with store=… or the "
+            "environment variable POINTSET_CACHE"
+        )
 
     def _remove_abandoned(self) -> None:
         """Folders that a killed process left behind."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pointset.errors import FileFormatError, PointsetError
-from pointset.files import check_regular, csv_lines, read_text, replacing, try_lock
+from pointset.files import check_regular, csv_lines, naming, read_text, replacing, try_lock
 
 _VERSION = 1
 _TABS = (".tsv", ".tab")
@@ -106,7 +106,8 @@ class ResumableOutput:
 
     def append(self, rows: Iterable[Sequence[str]], progress: Progress) -> None:
         """Write rows after the others; ``progress`` is what holds then, except for the bytes."""
-        self._file.write("".join(csv_lines(rows, self._delimiter)).encode())
+        with naming(self.output):
+            self._file.write("".join(csv_lines(rows, self._delimiter)).encode())
         # One assignment: Ctrl-C comes before or after it, and rows and bytes always belong together.
         self.progress = dataclasses.replace(progress, bytes=self._file.tell())
 
@@ -126,8 +127,9 @@ class ResumableOutput:
         self.journal.unlink(missing_ok=True)
 
     def _flush(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.output):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Release the output; a part without a journal is of no use and is removed."""

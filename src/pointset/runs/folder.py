@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pointset.errors import DiskSpaceError, PointsetError, SpecError
-from pointset.files import check_regular, try_lock
+from pointset.files import check_regular, naming, try_lock
 
 _LOCK = ".lock"
 
@@ -106,8 +106,9 @@ def _held(lock: Path, folder: Path) -> Iterator[None]:
                 f"another process{f' ({who})' if who else ''} is training in {folder}; two runs never share a folder. "
                 "Choose another with --run-dir"
             )
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()}")
-        file.flush()
+        with naming(lock):
+            file.seek(0)
+            file.truncate()
+            file.write(f"process {os.getpid()}")
+            file.flush()
         yield

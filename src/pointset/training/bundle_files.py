@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 
 from pointset import models
 from pointset.errors import FileFormatError, MissingDataError
-from pointset.files import check_regular, open_binary, read_bytes, replacing
+from pointset.files import check_regular, naming, open_binary, read_bytes, replacing
 from pointset.machine import check_fits
 
 DESCRIPTION = "bundle.json"
@@ -73,8 +73,9 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     try:
         new, old = outer / "new", outer / "old"
         new.mkdir()
-        for name, content in files.items():
-            _write_file(new / name, content)
+        with naming(path):
+            for name, content in files.items():
+                _write_file(new / name, content)
         if there:
             path.rename(old)
         try:

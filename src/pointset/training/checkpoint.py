@@ -81,7 +81,6 @@ class Checkpoint(NamedTuple):
 
 def save_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], progress: ProgressRecord) -> None:
     """Write a checkpoint; the old one stays until the new one is whole."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     tensors = {
@@ -90,11 +89,8 @@ def save_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], prog
         for name, tensor in state.items()
     }
     note = {"version": _VERSION, "progress": progress.as_dict(), "sha256": _digest(tensors, progress)}
-    try:
-        with replacing(path) as temporary:
-            save_file(tensors, temporary, metadata={_NOTE: json.dumps(note)})
-    except SafetensorError as error:  # a full disk
-        raise OSError(None, f"cannot write the checkpoint ({error})", str(path)) from None
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata={_NOTE: json.dumps(note)})
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pointset.errors import FileFormatError, did_you_mean
-from pointset.files import replacing
+from pointset.files import naming, replacing
 
 if TYPE_CHECKING:
     from pointset.points.graphs import Graph
@@ -226,7 +226,8 @@ def _write_folder(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> 
         inner = outer / "graphs"
         inner.mkdir()
         for file, graph, name in zip(_file_names(names), graphs, names, strict=True):
-            _module_of(FORMATS[_FOLDER_SUFFIX]).write(inner / file, [graph], [name])
+            with naming(path):
+                _module_of(FORMATS[_FOLDER_SUFFIX]).write(inner / file, [graph], [name])
         if path.exists():
             path.rmdir()
         inner.rename(path)

@@ -6,6 +6,7 @@ own Data (``torch.load(weights_only=True)``).
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.datasets.safe_pickle import claims_too_much, load_tensors
 from pointset.errors import FileFormatError, GraphError
 from pointset.files import open_binary
-from pointset.points.graphs import Graph
+from pointset.points.graphs import Graph, tensor_fault
 
 _TENSORS = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "y")
 _KNOWN = {*_TENSORS, "num_nodes", "reconstruction_error"}
@@ -43,7 +44,9 @@ def read(path: Path) -> Iterator[GraphRecord]:
 
 def write(path: Path, graphs: Sequence[Graph], names: Sequence[str]) -> None:
     """A list of Data, each with both directions of every edge; names have no place."""
-    torch.save([as_data(graph) for graph in graphs], path)
+    content = io.BytesIO()  # to a file torch writes by itself, and a full disk is an "enforce fail"
+    torch.save([as_data(graph) for graph in graphs], content)
+    path.write_bytes(content.getbuffer())
 
 
 def as_data(graph: Graph) -> Data:
@@ -104,8 +107,12 @@ def _from_dataset(name: str, data: Any, slices: Any) -> Iterator[GraphRecord]:
         return
     if not isinstance(slices, dict) or not all(isinstance(value, Tensor) for value in slices.values()) or not slices:
         raise FileFormatError(f"{name} holds slices that are {_type_name(slices)}; {_EXPECTED}")
-    for value in (*slices.values(), *whole.to_dict().values()):
-        if isinstance(value, Tensor) and value.layout is torch.strided and claims_too_much(value):
+    tensors = [(f"{key} of the slices", value) for key, value in slices.items()]
+    tensors += [(key, value) for key, value in whole.to_dict().items() if isinstance(value, Tensor)]
+    for key, value in tensors:
+        if fault := tensor_fault(value):
+            raise FileFormatError(f"{name}: {key} is {fault}")
+        if claims_too_much(value):
             raise FileFormatError(f"{name} is damaged: a tensor claims more numbers than the file holds")
     for index in range(len(next(iter(slices.values()))) - 1):
         label = f"{name}[{index}]"
@@ -135,8 +142,8 @@ def _checked_fields(content: dict[str, Any]) -> dict[str, Any]:
     for key in _TENSORS:
         value = fields.get(key)
         if isinstance(value, Tensor):
-            if value.layout is not torch.strided:
-                raise GraphError(f"{key} is a {value.layout} tensor; expected a dense one. Call .to_dense() first")
+            if fault := tensor_fault(value):
+                raise GraphError(f"{key} is {fault}")
             if claims_too_much(value):
                 raise GraphError(f"{key} of shape {tuple(value.shape)} claims more numbers than the file holds")
             fields[key] = value.detach().as_subclass(Tensor)
