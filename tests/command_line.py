@@ -19,6 +19,7 @@ def invoke(*words: Any, code: int = 0) -> tuple[str, str]:
 def ended(*words: Any) -> tuple[int, str]:
     """Exit code and all that was printed, on one line."""
     result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
     return result.exit_code, _on_one_line(result.output)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NO_NUMBER = "–"
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
 _HUGE = 1e9  # from here on fixed digits would only be wide
 
 
@@ -145,6 +147,11 @@ def capitalised(text: str) -> str:
 def visible(text: str) -> str:
     """Without control characters but line ends: names come from files, and must not steer the terminal."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+
+
+def for_markup(text: str) -> str:
+    """Without the control characters that neither HTML nor SVG may hold, and a name may."""
+    return _CONTROLS.sub("�", text)
 
 
 def printable(text: str) -> str:

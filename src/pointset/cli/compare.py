@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pointset.cli.console import (
     load_torch,
@@ -220,7 +221,7 @@ def _show_comparison(found: Comparison) -> None:
             one.model,
             "–" if one.width is None else f"{one.width}",
             "–" if one.parameters is None else f"{one.parameters:,}",
-            f"[bold]{test}[/bold]" if one is best else test,
+            Text(test, style="bold" if one is best else ""),
             with_spread(*one.score("val", found.metric)),
             "–" if epoch is None else f"{epoch:g}",
             duration(one.median("seconds_per_epoch")),

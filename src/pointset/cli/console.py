@@ -16,11 +16,12 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pointset.cli.entry import INTERRUPTED
 from pointset.errors import MissingExtraError, PointsetError, TrainingStopped
 from pointset.stopping import held_back
-from pointset.text import counted, duration, printable
+from pointset.text import counted, duration, printable, visible
 
 _PIPE_WIDTH = 110  # rich assumes 80 columns where there is no terminal, too few for a line to be found by grep
 _SPACIOUS = 100  # columns from which two blanks fit between those of a table
@@ -29,10 +30,23 @@ _WORTH_SAYING_SECONDS = 30
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
+class _PlainConsole(Console):
+    """Text stands as it is: names from files are neither rich's markup nor commands to the terminal.
+
+    What is to have a style is a ``rich.text.Text``.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Of strings that are printed, and of the cells of tables."""
+        return super().render_str(visible(text), **options)
+
+
 def output_console() -> Console:
     """The terminal; a pipe or a file gets lines of 110 columns at least."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=max(console.width, _PIPE_WIDTH))
+    console = _PlainConsole(highlight=False, markup=False, emoji=False)
+    if console.is_terminal:
+        return console
+    return _PlainConsole(highlight=False, markup=False, emoji=False, width=max(console.width, _PIPE_WIDTH))
 
 
 def plain_table(console: Console, *headings: str, numbers: Collection[str] = ()) -> Table:
@@ -167,7 +181,9 @@ def show_error(message: str) -> None:
         say(line, style="yellow")
 
 
-def show_warning(message: Warning | str, *_: Any) -> None:
+def show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
     """In the place of :func:`warnings.showwarning`: a note, without the line of the program that gave it."""
     say(f"note: {message}", style="yellow")
 

@@ -330,12 +330,12 @@ def _print_counting(found: Mapping[str, Any]) -> None:
         say("note: the run did not scale its targets; errors are divided by the deviations on fresh graphs")
 
 
-def _error(scores: Mapping[str, Any]) -> str:
+def _error(scores: Mapping[str, Any]) -> Text:
     """Green where the model counts."""
     if scores["mae"] is None:
-        return "[red]no number[/red]"
+        return Text("no number", style="red")
     text = f"{scores['mae']:.4f}" if scores["mae"] < 1000 else f"{scores['mae']:.3g}"
-    return f"[green]{text} ✓[/green]" if scores["counts"] else f"{text}  "
+    return Text(f"{text} ✓", style="green") if scores["counts"] else Text(f"{text}  ")
 
 
 def _print_families(console: Console, found: Mapping[str, Any]) -> None:

@@ -250,7 +250,7 @@ def _print_summary(console: Console, summary: dict[str, Any], matrix: str) -> No
         "to the largest. round trip: largest error in the matrix after going to points and back.[/dim]",
     ]
     for line in lines:
-        console.print(line, soft_wrap=not console.is_terminal)
+        console.print(Text.from_markup(line), soft_wrap=not console.is_terminal)
 
 
 def _range(spread: dict[str, float | None]) -> str:

@@ -32,7 +32,7 @@ from pointset.prediction.predictor import PredictedIntervals, Predictor
 from pointset.progress import progress_bar
 from pointset.reports.explanations import Explained, explanation_png, explanation_svg, write_explanations
 from pointset.reports.molecules import Contributions
-from pointset.text import clipped, counted, number, signed, with_interval, with_spread
+from pointset.text import clipped, counted, for_markup, number, signed, with_interval, with_spread
 from pointset.training.outputs import score_of
 
 Bond = tuple[int, int]
@@ -355,7 +355,7 @@ def write_attributions(
     elif suffix == ".svg":
         content = explanation_svg([one.explained(bonds=bonds) for one in several], unit, numbered=numbered)
         with replacing(file) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+            temporary.write_text(for_markup(content), encoding="utf-8")
     else:
         picture = explanation_png(several[0].explained(bonds=bonds), numbered=numbered)
         if picture is None:

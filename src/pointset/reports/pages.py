@@ -19,6 +19,7 @@ from pointset.reports.comparison import comparison_page
 from pointset.reports.palette import css_variables
 from pointset.reports.run_page import run_page
 from pointset.runs.records import read_group, read_run, run_folders
+from pointset.text import for_markup
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -103,6 +104,6 @@ def _environment() -> Environment:
 
 
 def write_page(page: str, path: Path) -> None:
-    """Write the file whole or not at all; letters that UTF-8 does not know become question marks."""
+    """Write the file whole or not at all; letters that UTF-8 or HTML does not know become question marks."""
     with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", errors="replace")
+        temporary.write_text(for_markup(page), encoding="utf-8", errors="replace")
