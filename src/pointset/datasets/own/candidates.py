@@ -193,12 +193,12 @@ def judge_columns(file: Table, known: Mapping[int, Role]) -> Judgement:
     cells = _sampled(file)
     names = [(file.header[column] if file.header else "") or f"column {column}" for column in range(file.width)]
     numbers = [_numbers(column, commas=file.decimal_commas) for column in cells]
-    judged = []
+    judged, repeated = [], Counter(file.header)
     for column, name in enumerate(names):
         given = [cell.strip() for cell in cells[column] if not is_missing(cell)]
         kind = _kind(given, numbers[column])
         example = _shortened(given[0]) if given else ""
-        named = file.header.count(name) == 1
+        named = repeated[name] == 1
         one = JudgedColumn(column, name, kind, len(given), example, Role.OTHER, named=named)
         if column in known:
             judged.append(replace(one, role=known[column]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -97,8 +98,8 @@ def target_columns(
     """
     if chosen is None:
         judgement = judge_columns(file, others)
-        names = [one.name for one in judgement.candidates]
-        if repeated := [one.column for one in judgement.candidates if names.count(one.name) > 1]:
+        names = Counter(one.name for one in judgement.candidates)
+        if repeated := [one.column for one in judgement.candidates if names[one.name] > 1]:
             raise FileFormatError(_twice(file, repeated, what))
         return list(judgement.answered()), judgement.notes
     listed = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, str) else [chosen]

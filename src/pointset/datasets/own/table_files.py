@@ -40,6 +40,9 @@ SPREADSHEETS = (".xlsx", ".xlsm")
 PARQUET = (".parquet", ".pq")
 
 
+_MOST_COLUMNS = 100_000  # far more than tables of descriptors or of genes have; each is judged and shown
+
+
 def open_table(path: str | Path | FileContent, *, header: bool = True, sheet: str | int | None = None) -> Table:
     """The table in a file.
 
@@ -58,13 +61,21 @@ def open_table(path: str | Path | FileContent, *, header: bool = True, sheet: st
     suffix = Path(file.name.lower().removesuffix(".gz")).suffix
     if sheet is not None and suffix not in SPREADSHEETS:
         raise SpecError(f"got {option('sheet', sheet)}, but {file.name} is not a workbook; leave it out")
-    if suffix in SPREADSHEETS:
-        return ExcelFile(source, header=header, sheet=sheet)
-    if suffix not in (*STRUCTURES, *PARQUET):
-        return CsvFile(source, header=header)
-    if not header:
+    if not header and suffix in (*STRUCTURES, *PARQUET):
         raise SpecError(f"got {option('header', False)}, but {file.name} has names of columns; leave it out")
-    return SdfFile(source) if suffix in STRUCTURES else ParquetFile(source)
+    table: Table
+    if suffix in SPREADSHEETS:
+        table = ExcelFile(source, header=header, sheet=sheet)
+    elif suffix in (*STRUCTURES, *PARQUET):
+        table = SdfFile(source) if suffix in STRUCTURES else ParquetFile(source)
+    else:
+        table = CsvFile(source, header=header)
+    if table.width > _MOST_COLUMNS:
+        raise FileFormatError(
+            f"{file} has {table.width:,} columns; expected at most {_MOST_COLUMNS:,}. Keep those that are needed: "
+            "SMILES, targets and what else is to stand in the output"
+        )
+    return table
 
 
 class SdfFile(Table):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -317,8 +318,8 @@ def own_card(*, task: Task, target_names: Sequence[str], **about: Any) -> Card:
 
     A unit at the end of a name becomes the unit of a number, and stays in the name, which is the column's.
     """
-    names, targets = list(target_names), []
-    for at, name in enumerate(names):
+    repeated, targets = Counter(target_names), []
+    for at, name in enumerate(target_names):
         unit = _UNIT.fullmatch(name.strip()) if task is Task.REGRESSION else None
-        targets.append(Target(name if names.count(name) == 1 else f"{name} ({at})", unit[1] if unit else ""))
+        targets.append(Target(name if repeated[name] == 1 else f"{name} ({at})", unit[1] if unit else ""))
     return Card(task=task, targets=tuple(targets), metric=_METRICS[task], licence="", source="own data", **about)
