@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ from pointset.errors import FileFormatError, MemoryForecastError, PointsetError,
 from pointset.files import read_json, write_json
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import read_recipe
-from pointset.training.checkpoint import ProgressRecord
+from pointset.training.checkpoint import ProgressRecord, read_checkpoint, save_checkpoint
 from pointset.training.loop import TrainingLoop
 from pointset.training.run import train
+from tests.command_line import invoke
 from tests.small_training import changed, edge_counts, write_graphs
 
 
@@ -61,6 +65,8 @@ def test_an_edited_recipe_is_not_resumed(half: Path, before: str, after: str) ->
 def test_weights_of_another_model_are_named(half: Path, recipe: Recipe) -> None:
     environment = read_json(half / "environment.json")
     write_json(half / "environment.json", {key: environment[key] for key in environment if key != "recipe_sha256"})
+    left = read_checkpoint(half / "checkpoints" / "last.safetensors")
+    save_checkpoint(half / "checkpoints" / "last.safetensors", left.groups, left.progress)  # as older versions did
     other = changed(recipe, model__dim=16)
     (half / "recipe.yaml").write_text(other.as_yaml())
     with pytest.raises(SpecError, match="weights of another model"):
@@ -95,6 +101,109 @@ def test_another_split_is_not_resumed(half: Path, recipe: Recipe) -> None:
 
 def test_what_did_not_change_is_resumed(half: Path, recipe: Recipe) -> None:
     assert run(recipe, half, resume=True)["epochs"] == 2
+
+
+@pytest.mark.parametrize("other", [{"seed": 9}, {"optimizer__lr": 0.1}], ids=["seed", "learning rate"])
+def test_a_checkpoint_of_another_run_is_not_resumed(half: Path, recipe: Recipe, other: dict[str, Any]) -> None:
+    """Its weights would fit, and nobody would notice."""
+    run(changed(recipe, **other), half.parent / "other")
+    shutil.copy(half.parent / "other" / "checkpoints" / "last.safetensors", half / "checkpoints")
+    with pytest.raises(SpecError, match=r"last\.safetensors is of another run: .* or remove it, and training begins"):
+        run(recipe, half, resume=True)
+    assert read_json(half / "environment.json") and not (half / "result.json").exists()
+
+
+def test_a_checkpoint_of_an_older_version_is_resumed(half: Path, recipe: Recipe) -> None:
+    file = half / "checkpoints" / "last.safetensors"
+    before = read_checkpoint(file)
+    assert before.run and before.progress.epoch == 1
+    save_checkpoint(file, before.groups, before.progress)  # which does not say of which run it is
+    assert run(recipe, half, resume=True)["epochs"] == 2
+
+
+def test_without_its_checkpoint_a_run_begins_again_and_says_so(
+    half: Path, recipe: Recipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (half / "checkpoints" / "last.safetensors").unlink()
+    train(recipe, half, device="cpu", watch="plain", resume=True)
+    said = capsys.readouterr().err
+    assert "no checkpoint had been written, so training begins at epoch 1" in said and "resumed" not in said
+
+
+TAMPERED = {
+    "aliases": "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{f'*{a}, ' * 9}*{a}]\n" for a, b in pairwise("abcdefghij")),
+    "program": "name: !!python/object/apply:os.system ['touch hurt']\n",
+    "nested": "[" * 50_000,
+    "keys": "".join(f"key{number}: 1\n" for number in range(50_000)),
+    "bytes": "# " + "x" * 2_000_000,
+    "twice": "name: a\nname: b\n",
+    "list": "- 1\n",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_is_no_recipe_any_more_is_refused_in_time(half: Path, name: str) -> None:
+    (half / "recipe.yaml").write_text(TAMPERED[name])
+    started = time.process_time()
+    _, warned = invoke("train", "--resume", "--run-dir", half, code=1)
+    assert warned.startswith("Error: ") and "recipe.yaml" in warned and len(warned) < 2000
+    assert time.process_time() - started < 30 and not Path("hurt").exists()  # two are usual
+
+
+HALF = {
+    "predict": "predict {run} graphs.g6 -o out.csv",
+    "embed": "embed {run} graphs.g6 -o out.csv",
+    "evaluate": "evaluate {run}",
+    "explain": "explain {run} CCO",
+    "check-invariance": "check-invariance {run} graphs.g6",
+    "train": "train {run} --run-dir {run}",
+    "compare": "compare counting --models pst --run-dir {run}",
+    "tune": "tune {run} --run-dir {run}",
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_half_a_run_is_refused_with_the_remedy(half: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(half.parent / "data")
+    words = HALF[name].replace("{run}", str(half)).split()
+    _, warned = invoke(*words, code=2 if name == "check-invariance" else 1)
+    assert warned.count("Error: ") == 1
+    assert "--resume" in warned or "--run-dir" in warned
+    assert not Path("out.csv").exists() and not (half / "result.json").exists()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    run(write_graphs(folder / "data", edge_counts()), folder / "run")
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[1,\n2, 3, 4]", b"\x00\xff\x00", None], ids=["empty", "list", "bytes", "folder"]
+)
+@pytest.mark.parametrize("name", ["result.json", "environment.json", "examples.json", "metrics.csv", "predictions.csv"])
+def test_a_damaged_file_of_a_run_is_named_with_the_remedy(
+    finished: Path, tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / name).unlink()
+    if content is None:
+        (folder / name).mkdir()
+    else:
+        (folder / name).write_bytes(content)
+    _, warned = invoke("report", folder, code=1)
+    assert warned.startswith("Error: ") and str(folder / name) in warned
+    assert content is None or "Put the file back, or remove it: the run is then read without it" in warned
+    if content is not None:
+        (folder / name).unlink()
+        invoke("report", folder)  # the remedy is true
+    if name == "result.json" and content is not None:
+        (folder / name).write_bytes(content)
+        _, warned = invoke("train", "--resume", "--run-dir", folder, code=1)
+        assert "Delete it and resume the run, which writes it again" in warned
 
 
 @pytest.mark.parametrize(

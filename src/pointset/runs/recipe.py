@@ -274,6 +274,7 @@ def check_ready(recipe: Recipe) -> None:
 
 Schema = dict[str, Any]
 _MOST_PROBLEMS = 5  # that a message lists
+_MOST_READ = 50  # of which each is compared with all keys, to find what was meant
 _LONGEST_VALUE = 60  # letters
 _TYPES = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"}
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
@@ -376,8 +377,10 @@ def nearest_key(path: str) -> str:
 
 def _explained(error: ValidationError) -> str:
     """A line for each wrong value, at most five: got, expected, remedy."""
-    lines = list(dict.fromkeys(_problem(dict(entry)) for entry in error.errors(include_url=False)))
-    more = [f"… and {len(lines) - _MOST_PROBLEMS} more"] if len(lines) > _MOST_PROBLEMS else []
+    entries = error.errors(include_url=False)
+    lines = list(dict.fromkeys(_problem(dict(entry)) for entry in entries[:_MOST_READ]))
+    others = len(lines) - _MOST_PROBLEMS + len(entries[_MOST_READ:])
+    more = [f"… and {others:,} more"] if others > 0 else []
     return "\n".join(dict.fromkeys("\n".join([*lines[:_MOST_PROBLEMS], *more]).split("\n")))  # a remedy once
 
 

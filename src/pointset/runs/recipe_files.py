@@ -314,13 +314,13 @@ class _Reader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = []
+        keys: set[str] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str) or key in keys:
-                fault = "stands twice" if key in keys else "is not text"
+                fault = "stands twice" if isinstance(key, str) else "is not text"
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} {fault}", key_node.start_mark)
-            keys.append(key)
+            keys.add(key)
         return super().construct_mapping(node, deep=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -164,7 +165,8 @@ class RunRecord:
         path = RunFolder(self.folder).predictions
         if self.result is None or not path.exists():
             return None
-        return read_predictions(path, of_classes=self.result.is_multi_class)
+        with _remedy_named():
+            return read_predictions(path, of_classes=self.result.is_multi_class)
 
     @property
     def title(self) -> str:
@@ -197,16 +199,27 @@ def read_run(folder: str | Path) -> RunRecord:
         text = read_text(files.recipe)
     except UnicodeDecodeError:
         raise FileFormatError(f"{files.recipe} is damaged: it is not text in UTF-8") from None
-    result, examples = _json(files.result), _json(files.examples)
-    return RunRecord(
-        folder=files.path,
-        recipe=_recipe(text, files.recipe),
-        recipe_text=text,
-        result=None if result is None else _checked(RunResult, result, files.result),
-        epochs=read_columns(files.metrics) if files.metrics.exists() else {},
-        examples=_checked(Examples, examples or {}, files.examples),
-        environment=_json(files.environment) or {},
-    )
+    recipe = _recipe(text, files.recipe)
+    with _remedy_named():
+        result, examples = _json(files.result), _json(files.examples)
+        return RunRecord(
+            folder=files.path,
+            recipe=recipe,
+            recipe_text=text,
+            result=None if result is None else _checked(RunResult, result, files.result),
+            epochs=read_columns(files.metrics) if files.metrics.exists() else {},
+            examples=_checked(Examples, examples or {}, files.examples),
+            environment=_json(files.environment) or {},
+        )
+
+
+@contextmanager
+def _remedy_named() -> Iterator[None]:
+    """What is read of a run can do without any of its files but the recipe."""
+    try:
+        yield
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}. Put the file back, or remove it: the run is then read without it") from None
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -223,8 +236,9 @@ def run_folders(folder: Path) -> list[Path]:
 def read_group(folder: Path) -> RunGroup | None:
     """What a folder of seeds or folds says of them; None for the folder of one run."""
     path = RunFolder(folder).result
-    values = _json(path)
-    return None if values is None or "runs" not in values else _checked(RunGroup, values, path)
+    with _remedy_named():
+        values = _json(path)
+        return None if values is None or "runs" not in values else _checked(RunGroup, values, path)
 
 
 def read_columns(path: Path) -> Columns:

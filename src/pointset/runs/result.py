@@ -147,13 +147,19 @@ class RunResult(Recorded):
         return paper if self.test.get(paper) is not None else self.metric
 
 
+_WRITTEN_AGAIN = "Delete it and resume the run, which writes it again"
+
+
 def read_result(path: Path) -> dict[str, Any]:
     """The plain values that a finished run has written.
 
     Raises:
         FileFormatError: the file is damaged.
     """
-    values = read_json(path)
+    try:
+        values = read_json(path)
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}. {_WRITTEN_AGAIN}") from None
     wrong = [key for key in _RELIED_ON if key not in values]
     try:
         RunResult.model_validate(values)
@@ -161,8 +167,7 @@ def read_result(path: Path) -> dict[str, Any]:
         wrong += [str(entry["loc"][0]) for entry in error.errors()]
     if wrong:
         raise FileFormatError(
-            f"{path} is damaged: {', '.join(dict.fromkeys(wrong))} missing or impossible. Delete it and resume the "
-            "run, which writes it again"
+            f"{path} is damaged: {', '.join(dict.fromkeys(wrong))} missing or impossible. {_WRITTEN_AGAIN}"
         )
     return values
 

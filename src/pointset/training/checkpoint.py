@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pointset.arrays import Integers
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import open_safetensors, replacing
+from pointset.runs.recipe import Recipe
 from pointset.runs.result import EpochRow
 
 _NOTE, _VERSION = "pointset", 1
@@ -77,10 +80,13 @@ class Checkpoint(NamedTuple):
 
     groups: dict[str, State]
     progress: ProgressRecord
+    run: str = ""  # which run it is of; empty in those of older versions
 
 
-def save_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], progress: ProgressRecord) -> None:
-    """Write a checkpoint; the old one stays until the new one is whole."""
+def save_checkpoint(
+    path: Path, groups: Mapping[str, Mapping[str, Tensor]], progress: ProgressRecord, run: str = ""
+) -> None:
+    """Write a checkpoint of this run; the old one stays until the new one is whole."""
     from safetensors.torch import save_file
 
     tensors = {
@@ -88,7 +94,7 @@ def save_checkpoint(path: Path, groups: Mapping[str, Mapping[str, Tensor]], prog
         for group, state in groups.items()
         for name, tensor in state.items()
     }
-    note = {"version": _VERSION, "progress": progress.as_dict(), "sha256": _digest(tensors, progress)}
+    note = {"version": _VERSION, "progress": progress.as_dict(), "sha256": _digest(tensors, progress), "run": run}
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata={_NOTE: json.dumps(note)})
 
@@ -119,7 +125,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         for name, tensor in tensors.items():
             group, _, key = name.partition("/")
             groups.setdefault(group, {})[key] = tensor
-        return Checkpoint(groups, progress)
+        return Checkpoint(groups, progress, str(note.get("run", "")))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileFormatError):
             raise
@@ -141,6 +147,20 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, state: State) -> None
         number, _, key = name.partition(".")
         moments.setdefault(int(number), {})[key] = tensor
     optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
+
+
+def run_digest(recipe: Recipe, split: Mapping[str, Integers]) -> str:
+    """What a checkpoint must agree in with the run that it is resumed for: settings and split, SHA-256."""
+    digest = hashlib.sha256(recipe_digest(recipe).encode())
+    for part in sorted(split):
+        digest.update(part.encode() + np.ascontiguousarray(split[part], dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """SHA-256 over all settings but the name, which may be another when a run is resumed."""
+    settings = {key: value for key, value in recipe.as_dict().items() if key != "name"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def weights_of(module: nn.Module) -> State:

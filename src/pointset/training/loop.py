@@ -40,6 +40,7 @@ from pointset.training.checkpoint import (
     State,
     load_optimizer_state,
     optimizer_state,
+    run_digest,
     save_checkpoint,
     weights_of,
 )
@@ -79,6 +80,7 @@ class TrainingLoop:
         self.graphs = data.part("train")
         sizes = data.points.num_nodes[self.graphs], data.points.ranks[self.graphs]
         self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, processes=fabric.world_size)
+        self._run = run_digest(recipe, data.dataset.split)
         self.recipe = recipe = with_enough_epochs(recipe, len(self.batches))
         self.dtype = DTYPES[recipe.trainer.precision]
         self.loader = PointLoader(
@@ -122,6 +124,9 @@ class TrainingLoop:
             PointsetError: the loss is not a number any more.
         """
         self._clock = self._saved_at = time.monotonic()
+        if self.progress.batch:
+            done = f"{self.progress.batch:,} of {len(self.batches):,} batches"
+            self.watcher.say(f"resuming within epoch {self.progress.epoch + 1:,}, after {done}")
         self.watcher.begin(self._plan())
         try:
             with self.stop.listening(), saving(self._save_from_outside):
@@ -282,10 +287,10 @@ class TrainingLoop:
                 groups = self.learner.groups()
                 groups["model"] |= self._settled
                 if self.best:
-                    save_checkpoint(self.folder.best_checkpoint, {"model": self.best}, self.progress)
+                    save_checkpoint(self.folder.best_checkpoint, {"model": self.best}, self.progress, self._run)
                     groups["best"] = self.best
                 groups |= {f"snapshot-{epoch}": weights for epoch, weights in self.snapshots.items()}
-                save_checkpoint(self.folder.last_checkpoint, groups, self.progress)
+                save_checkpoint(self.folder.last_checkpoint, groups, self.progress, self._run)
         self._saved_at = time.monotonic()
 
     def members(self) -> dict[str, PointModel]:

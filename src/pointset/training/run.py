@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 import os
 import signal
@@ -41,7 +39,7 @@ from pointset.runs.result import environment, read_result, write_metrics
 from pointset.stopping import SIGNALS, end_in_time, saving
 from pointset.training.baselines import missing_baseline
 from pointset.training.bundle import read_bundle
-from pointset.training.checkpoint import read_checkpoint
+from pointset.training.checkpoint import Checkpoint, read_checkpoint, recipe_digest, run_digest
 from pointset.training.data import (
     TrainingData,
     check_learnable,
@@ -190,13 +188,13 @@ def _checked_model(request: _Request, data: TrainingData) -> PointModel:
 def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData, model: PointModel) -> dict[str, Any]:
     """What each process does: train, and together score the test part; the first one writes."""
     recipe, folder, first = request.recipe, request.folder, fabric.is_global_zero
-    if folder.has_run:
+    if was_begun := folder.has_run:
         _check_unchanged(folder, recipe, data.dataset)
     threads = _threads(fabric, request, data, model)
     if first and not folder.has_run:
         _write_start(request, data, model, fabric, threads)
     fabric.barrier()
-    checkpoint = read_checkpoint(folder.last_checkpoint) if folder.last_checkpoint.exists() else None
+    checkpoint = _checkpoint(folder, recipe, data)
     with thread_count(threads.threads):
         loop = TrainingLoop(fabric, model, data, recipe, folder, _watcher(request, first), checkpoint)
         if not request.is_member:  # the ensemble says it once
@@ -204,8 +202,23 @@ def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData
                 loop.watcher.say(note)
         if threads.why:
             loop.watcher.say(str(threads))
+        if was_begun and checkpoint is None:
+            loop.watcher.say("no checkpoint had been written, so training begins at epoch 1")
         loop.run()
         return finish(_trained(loop, request))
+
+
+def _checkpoint(folder: RunFolder, recipe: Recipe, data: TrainingData) -> Checkpoint | None:
+    """Where the run in the folder has come to."""
+    if not folder.last_checkpoint.exists():
+        return None
+    checkpoint = read_checkpoint(folder.last_checkpoint)
+    if checkpoint.run not in ("", run_digest(recipe, data.dataset.split)):
+        raise SpecError(
+            f"{folder.last_checkpoint} is of another run: its settings or its split differ from {folder.recipe}. Put "
+            "back the run's own, or remove it, and training begins at epoch 1"
+        )
+    return checkpoint
 
 
 def _notes(recipe: Recipe, data: TrainingData) -> list[str]:
@@ -267,7 +280,7 @@ def _write_start(
     about |= {"extensions": own} if own else {}
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
-    about["recipe_sha256"] = _recipe_digest(request.recipe)
+    about["recipe_sha256"] = recipe_digest(request.recipe)
     write_json(folder.environment, about)
     save_split(folder.split, dataset.split, count=len(dataset), made_by=dataset.card.split)
     with replacing(folder.recipe) as temporary:
@@ -353,7 +366,7 @@ def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
 def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> None:
     """Refuse to resume with an edited recipe.yaml, or with data or a split that changed."""
     noted = read_json(folder.environment) if folder.environment.exists() else {}
-    if noted.get("recipe_sha256", _recipe_digest(recipe)) != _recipe_digest(recipe):
+    if noted.get("recipe_sha256", recipe_digest(recipe)) != recipe_digest(recipe):
         raise SpecError(f"{folder.recipe} was edited after the run had started; expected it as it was. {_UNDO}")
     source = noted.get("data")
     before = source.get("sha256") if recipe.dataset.file is not None and isinstance(source, dict) else None
@@ -367,12 +380,6 @@ def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> Non
         raise SpecError(f"the run's split does not fit the data: {error}. {_UNDO}") from None
     if not all(np.array_equal(split.get(part, ()), dataset.split.get(part, ())) for part in {*split, *dataset.split}):
         raise SpecError(f"the data is split differently from {folder.split}; expected the same split. {_UNDO}")
-
-
-def _recipe_digest(recipe: Recipe) -> str:
-    """SHA-256 over all settings but the name, which may be another when a run is resumed."""
-    settings = {key: value for key, value in recipe.as_dict().items() if key != "name"}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 # --- several processes on this machine: what torchrun does, without its command

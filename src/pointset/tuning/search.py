@@ -107,7 +107,9 @@ def _check_folder(folder: Path, storage: str | None) -> None:
     if folder.exists() and not folder.is_dir():
         raise SpecError(f"{folder} is a file; expected a folder for the study. Choose another with --run-dir")
     if RunFolder(folder).has_run:
-        raise SpecError(f"{folder} is the folder of a run; expected a new one, or that of a study. Choose another")
+        raise SpecError(
+            f"{folder} is the folder of a run; expected a new one, or that of a study. Choose another with --run-dir"
+        )
     names = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
     if names and not names & {DATABASE, TRIALS, WORKERS, CONTENT, TABLE, BEST}:
         raise SpecError(
