@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pointset.errors import FileFormatError
 from pointset.files import csv_lines, read_json, replacing, try_lock, write_json
+from tests.command_line import invoke
 
 cells = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
 
@@ -80,3 +81,18 @@ def test_a_lock_ends_with_a_killed_process(tmp_path: Path) -> None:
             holder.kill()
             holder.wait()
             assert try_lock(file)
+
+
+def test_without_a_home_folder_the_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number which no user has."""
+
+    def nobody(*_: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("POINTSET_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    (tmp_path / "own.csv").write_text("smiles,y\n" + "CCO,1\nCC,2\n" * 6)
+    for words in (("datasets",), ("datasets", "check", tmp_path / "own.csv", "--smiles", "smiles", "--target", "y")):
+        _, warned = invoke(*words, code=1)
+        assert warned == "Error: there is no home folder for a cache: name a folder in POINTSET_CACHE"

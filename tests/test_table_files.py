@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pointset.cli.main import app
-from pointset.datasets.own import holds_molecules, smiles_csv, write_rejected
+from pointset.datasets.own import holds_molecules, smiles_csv, table_files, write_rejected
+from pointset.datasets.own.candidates import judge_columns
 from pointset.datasets.own.csv_rows import Table
 from pointset.datasets.own.table_files import open_table
 from pointset.errors import FileFormatError, MissingDataError, MissingExtraError, SpecError
@@ -283,3 +285,28 @@ def test_a_workbook_whose_first_sheet_is_not_the_data(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         smiles_csv(alone)
     assert "--sheet" not in str(caught.value)
+
+
+def test_more_columns_than_a_table_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_files, "_MOST_COLUMNS", 50)
+    wide = {name: [1.0, 2.0] for name in (f"c{number}" for number in range(60))}
+    (tmp_path / "wide.csv").write_text(",".join(wide) + "\n" + ",".join("1" for _ in wide) + "\n")
+    block = Chem.MolToMolBlock(Chem.MolFromSmiles("CC"))
+    (tmp_path / "wide.sdf").write_text(block + "".join(f">  <{name}>\n1\n\n" for name in wide) + "$$$$\n")
+    for name in ("wide.csv", "wide.sdf"):
+        with pytest.raises(FileFormatError, match=r"has 6\d columns; expected at most 50\. Keep those"):
+            open_table(tmp_path / name)
+
+
+def test_many_columns_are_judged_in_linear_time(tmp_path: Path) -> None:
+    """Measured against itself, on a processor of any speed: four times as many may take eight times as long."""
+    seconds = []
+    for count in (4_000, 16_000):
+        path = tmp_path / f"{count}.csv"
+        names = ",".join(f"c{number}" for number in range(count))
+        path.write_text(f"smiles,{names}\n" + "".join(f"CC{'O' * row}" + ",1.5" * count + "\n" for row in range(3)))
+        table = open_table(path)
+        started = time.process_time()
+        assert len(judge_columns(table, {}).columns) == count + 1
+        seconds.append(time.process_time() - started)
+    assert seconds[1] < 8 * seconds[0]

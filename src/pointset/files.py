@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-from pointset.errors import FileFormatError
+from pointset.errors import FileFormatError, PointsetError
 
 _FORMULA_STARTS = (
     "=",
@@ -39,10 +39,17 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
 
 def cache_folder() -> Path:
-    """Where downloads, prepared datasets and eigenpairs are kept: ``$POINTSET_CACHE``, or in the user's cache."""
+    """Where downloads, prepared datasets and eigenpairs are kept: ``$POINTSET_CACHE``, or in the user's cache.
+
+    Raises:
+        PointsetError: the user has no home folder, as in a container that runs under any number.
+    """
     if chosen := os.environ.get("POINTSET_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointset"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointset"
+    except RuntimeError:
+        raise PointsetError("there is no home folder for a cache: name a folder in POINTSET_CACHE") from None
 
 
 _KINDS = {

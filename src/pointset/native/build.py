@@ -29,7 +29,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pointset.errors import FileFormatError, SpecError
+from pointset.errors import FileFormatError, PointsetError, SpecError
 from pointset.files import cache_folder, read_json, replacing, write_json
 from pointset.text import clipped, duration, printable
 
@@ -267,8 +267,8 @@ def _slots(source: Path, mode: str) -> list[_Slot]:
         folder = cache_folder() / "native"
     except OSError as error:
         raise _BuildError(f"{source.name} cannot be read ({error.strerror}): install pointset again") from None
-    except RuntimeError:  # of Path.home
-        raise _BuildError("there is no home folder for a cache: name a folder in POINTSET_CACHE") from None
+    except PointsetError as error:  # no folder for a cache
+        raise _BuildError(str(error)) from None
     key = f"kernels-{_digest(ABI, _FLAGS, _WHERE_ACCEPTED, architecture, sorted(features), sources)}"
     if (compiler := find_compiler()) is not None:
         return [_Slot(folder, f"{key}-{_digest(compiler)[:8]}", compiler)]

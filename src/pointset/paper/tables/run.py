@@ -223,7 +223,10 @@ class TableRuns:
         if isinstance(error, MissingDataError):
             return NO_DATA
         text = str(error).partition("\n")[0] or type(error).__name__
-        for path in (self.folder.path.resolve(), self.folder.path, self.data_dir, Path.home()):
+        paths = [self.folder.path.resolve(), self.folder.path, self.data_dir]
+        with suppress(RuntimeError):  # there is no home folder
+            paths.append(Path.home())
+        for path in paths:
             if path is not None and str(path) not in (".", "/"):
                 text = text.replace(str(path), "…")
         return text[:_LONGEST_REASON]
