@@ -274,7 +274,7 @@ def test_a_symmetry_that_any_member_violates_is_found(tmp_path: Path, monkeypatc
     loaded = load(tmp_path / "model")
     broken = loaded.models[1]
     broken.encode = lambda group, generator=None: _depends_on_basis(group)  # type: ignore[method-assign]
-    monkeypatch.setattr("pointset.testing.certificate.load", lambda _: loaded)
+    monkeypatch.setattr("pointset.testing.certificate.load", lambda *_, **__: loaded)
     monkeypatch.setattr("pointset.encoders.model._ENCODE", None)
     assert not check_run(tmp_path / "model", str(tmp_path / "graphs.g6"), repeats=1, progress=False)["invariant"]
 

@@ -437,7 +437,9 @@ def check_sizes(recipe: Recipe, dataset: Dataset) -> None:
     nodes, rank, minutes = dataset.arrays.num_nodes, recipe.model.rank, recipe.model.decompose_minutes
     held = _bytes_forecast(recipe, dataset, rank)
     sparse = np.array([is_sparse(n, rank) for n in nodes.tolist()], dtype=bool)
-    fits = fitting(held) & (sparse | fitting(decomposition_bytes(nodes)))
+    smallest = held[dataset.split["train"]].min(keepdims=True)
+    learned = fitting(held) | ~fitting(smallest)  # where none fits, the model is too large: check_memory says so
+    fits = learned & (sparse | fitting(decomposition_bytes(nodes)))
     quick = np.array([decomposition_seconds(n, rank) <= 60 * minutes for n in nodes.tolist()], dtype=bool)
     bad = np.flatnonzero(~(fits & quick))
     if not len(bad):
