@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from pointset.cli.console import load_torch, output_console, plain_table, reported_errors, say, show_left_out
 from pointset.cli.options import (
@@ -107,8 +108,8 @@ def _print(found: dict[str, Any]) -> None:
     violated = [check for check in found["checks"] if not check["passed"]]
     for check in violated or [found["checks"][found["worst_check"]]]:
         _print_worst(console, check)
-    verdict = "[green]yes[/green]" if found["invariant"] else "[red]no[/red]"
-    console.print(f"invariant: {verdict}", end="")
+    verdict = Text("yes", style="green") if found["invariant"] else Text("no", style="red")
+    console.print(Text("invariant: ") + verdict, end="")
     of = f"{found['graphs']:,} of " if found["available"] > found["graphs"] else ""
     console.print(
         f" ({printable(found['data'])}: {of}{counted(found['available'], 'graph')}, {found['repeated_eigenvalues']:,} "
@@ -126,8 +127,9 @@ def _print_table(console: Console, checks: list[dict[str, Any]]) -> None:
         by_precision = {}
         for check in same:
             amount = _amount(check["largest"])
-            by_precision[check["precision"]] = amount if check["passed"] else f"[red]{amount}[/red]"
-        verdict = "holds" if all(check["passed"] for check in same) else "[red]violated[/red]"
+            by_precision[check["precision"]] = Text(amount, style="" if check["passed"] else "red")
+        holds = all(check["passed"] for check in same)
+        verdict = Text("holds") if holds else Text("violated", style="red")
         table.add_row(change, *(by_precision[precision] for precision in precisions), verdict)
     allowed = {check["precision"]: f"{check['tolerance']:.0e}" for check in checks}
     table.add_section()

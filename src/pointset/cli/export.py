@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from pointset.cli.console import load_torch, output_console, plain_table, print_json, reported_errors, say
 from pointset.cli.options import JsonFlag, QuietFlag, RequireSignatureOption, RunArgument, check_output_file
@@ -66,7 +65,7 @@ def _show(written: Exported) -> None:
     table = plain_table(console, "tensor", "type", "shape", "meaning")
     for entry in (*written.description["inputs"], *written.description["outputs"]):
         shape = ", ".join(map(str, entry["shape"]))
-        table.add_row(entry["name"], entry["dtype"], shape, escape(entry["meaning"]))
+        table.add_row(entry["name"], entry["dtype"], shape, entry["meaning"])
     console.print(table)
     low, high = written.description["nodes"]
     allowed = f"{low} to {high}" if high > low else f"exactly {low}"
