@@ -97,7 +97,8 @@ def assert_holds(group: PointGroup, row: int, points: pointset.PointSet) -> None
         assert (part is None) == (whole is None)
         if part is not None and whole is not None:
             assert whole.dtype == part.dtype and torch.equal(whole[row], with_columns(part))
-    assert (group.edges is None) == (group.edge_attr is None) == (points.edge_attr is None)
+    assert (group.edge_attr is None) == (points.edge_attr is None)
+    assert (group.edges is None) == (group.edge_attr is None and group.edge_weight is None)
     if group.edges is not None and group.edge_attr is not None and points.edge_attr is not None:
         assert points.edge_index is not None
         listed = [(u, v, f) for (u, v), f in zip(points.edge_index.T.tolist(), points.edge_attr.tolist(), strict=True)]

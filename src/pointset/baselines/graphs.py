@@ -42,10 +42,15 @@ class Structure(nn.Module, ABC):
 def restored_adjacency(group: PointGroup) -> Tensor:
     """A from the points of the Laplacian: Z = U diag(λ) Uᵀ = D − A, so A is −Z off the diagonal; (B, n, n).
 
-    Entries that rounding alone could have made are 0: no edge. Weights come back up to rounding. Points of a bounded
-    rank have lost something, and give the A of their approximation.
+    Entries that rounding alone could have made are 0: no edge. Weights come back up to rounding. Truncated points do
+    not tell A: their edges stand in the group.
     """
     graphs, nodes, rank = group.shape
+    if group.edges is not None and group.edge_weight is not None:
+        adjacency = group.eigenvectors.new_zeros(graphs, nodes, nodes)
+        adjacency[group.edges.unbind()] = group.edge_weight.to(adjacency)
+        adjacency.diagonal(dim1=-2, dim2=-1).zero_()
+        return adjacency
     if not rank:
         return group.eigenvectors.new_zeros(graphs, nodes, nodes)
     with torch.autocast(group.eigenvectors.device.type, enabled=False):  # with 8 bits, edges could not be distinguished
@@ -54,6 +59,16 @@ def restored_adjacency(group: PointGroup) -> Tensor:
     adjacency = torch.where(adjacency.abs() > tolerance, adjacency, 0.0)
     adjacency.diagonal(dim1=-2, dim2=-1).zero_()
     return adjacency
+
+
+def _weighted_edges(group: PointGroup, adjacency: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The edges (3, M) without self-loops and their weights (M,), which the group lists or ``adjacency`` holds."""
+    if group.edges is not None and group.edge_weight is not None:
+        proper = group.edges[1] != group.edges[2]
+        return group.edges[:, proper], group.edge_weight[proper]
+    adjacency = restored_adjacency(group) if adjacency is None else adjacency
+    edges = adjacency.nonzero().mT
+    return edges, adjacency[edges.unbind()]
 
 
 class GroupEdges(NamedTuple):
@@ -76,13 +91,10 @@ class EdgeList(Structure):
 
     def forward(self, group: PointGroup, generator: torch.Generator | None = None) -> GroupEdges:
         """Group → its edges."""
-        walks = None
-        if self.walk_steps or self.pairs is None:
-            adjacency = restored_adjacency(group)
-            walks = return_probabilities(adjacency, self.walk_steps) if self.walk_steps else None
+        adjacency = restored_adjacency(group) if self.walk_steps else None
+        walks = None if adjacency is None else return_probabilities(adjacency, self.walk_steps)
         if self.pairs is None:
-            edges = adjacency.nonzero().mT  # (3, M)
-            return GroupEdges(edges, adjacency[edges.unbind()], None, walks)
+            return GroupEdges(*_weighted_edges(group, adjacency), None, walks)
         features = self.pairs.by_edge(group)
         if group.edges is None:
             raise SpecError("the batch has edge features without edges; expected the edges that they belong to")

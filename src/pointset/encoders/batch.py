@@ -21,6 +21,7 @@ from pointset.arrays import Integers
 from pointset.encoders.buckets import Padding, Run, padded_points, padded_rows, planned_buckets
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import WHOLE_GRAPH, FlatFeatures, GraphArrays, consecutive, starts
+from pointset.points.inverse import rebuild
 from pointset.points.point_set import PointSet, PointSets, with_tensors
 
 
@@ -34,6 +35,7 @@ class PointGroup:
     x: Tensor | None = None  # (B, n, c) node features
     edges: Tensor | None = None  # (3, M) graph in the group, source, target; both directions
     edge_attr: Tensor | None = None  # (M, c) features of those edges
+    edge_weight: Tensor | None = None  # (M,) their weights, where a graph's points are truncated and do not tell them
     pos: Tensor | None = None  # (B, n, 3) positions
     padding: Padding | None = None  # None: all rows and columns are real
 
@@ -62,7 +64,11 @@ class PointGroup:
 
 @dataclass(frozen=True, eq=False)
 class PointBatch:
-    """Graphs one after the other, ascending in (n, r); graphs of equal size as they came."""
+    """Graphs one after the other, ascending in (n, r); graphs of equal size as they came.
+
+    Edges stand here where they carry features, or where the points of a graph are truncated, so that they do not tell
+    its edges.
+    """
 
     runs: tuple[Run, ...]  # how many graphs of which size, in this order
     index: Tensor  # (G,) position of each graph in the input
@@ -72,6 +78,7 @@ class PointBatch:
     pos: Tensor | None  # (N, 3) positions
     edges: Tensor | None  # (3, M) graph (ascending), source, target within the graph; both directions, self-loops once
     edge_attr: Tensor | None  # (M, c) features of those edges
+    edge_weight: Tensor | None  # (M,) their weights, where points are truncated and do not tell them
     num_nodes: Tensor  # (G,) nodes of each graph, in input order
     graph_order: Tensor  # (G,) row of each graph of the input in the order here
     node_order: Tensor  # (N,) row of each node of the input in the order here
@@ -121,6 +128,7 @@ class PointBatch:
                 zip(
                     split(self.edges, lambda run: run.edges, 1),
                     split(self.edge_attr, lambda run: run.edges),
+                    split(self.edge_weight, lambda run: run.edges),
                     strict=True,
                 ),
                 strict=True,
@@ -150,7 +158,7 @@ def _group(
     values: Tensor,
     vectors: Tensor,
     nodes: Sequence[Tensor | None],
-    edges: tuple[Tensor | None, Tensor | None],
+    edges: tuple[Tensor | None, Tensor | None, Tensor | None],
 ) -> PointGroup:
     """The graphs of these runs, the first of which is graph ``first`` of the batch; ``nodes`` are x and pos."""
     graphs, n, r = len(index), max(run.nodes for run in runs), max(run.rank for run in runs)
@@ -173,10 +181,10 @@ def _group(
         return feature.view(graphs, n, *feature.shape[1:])
 
     x, pos = map(by_graph, nodes)
-    places, edge_attr = edges
+    places, edge_attr, edge_weight = edges
     if places is not None:
         places = torch.stack([places[0] - first, places[1], places[2]])
-    return PointGroup(index, values, vectors, x, places, edge_attr, pos, padding)
+    return PointGroup(index, values, vectors, x, places, edge_attr, edge_weight, pos, padding)
 
 
 def collate(point_sets: Sequence[PointSet]) -> PointBatch:
@@ -201,10 +209,9 @@ def collate(point_sets: Sequence[PointSet]) -> PointBatch:
         parts = checked_rows([getattr(points, name) for points in in_order], counts, name, numbers)
         return torch.cat(parts) if parts else None
 
-    nodes, edges = [points.num_nodes for points in in_order], [points.num_edges for points in in_order]
-    edge_attr = joined("edge_attr", edges)
-    edge_index = [points.edge_index for points in in_order if points.num_edges and points.edge_index is not None]
-    nothing = [torch.empty(2, 0, dtype=torch.long)]
+    nodes, num_edges = [points.num_nodes for points in in_order], [points.num_edges for points in in_order]
+    edge_attr = joined("edge_attr", num_edges)
+    edges, edge_weight = _edges_of(in_order, featured=edge_attr is not None)
     y = checked_targets([points.y for points in point_sets], num_nodes.tolist(), range(len(point_sets)))
     return batch_of(
         FlatGraphs(
@@ -215,13 +222,35 @@ def collate(point_sets: Sequence[PointSet]) -> PointBatch:
             eigenvectors=torch.cat([points.eigenvectors.flatten() for points in in_order]),
             x=joined("x", nodes),
             pos=joined("pos", nodes),
-            num_edges=np.array(edges),
-            edges=None if edge_attr is None else torch.cat(edge_index or nothing, dim=1).cpu().numpy(),
+            num_edges=np.array(num_edges),
+            edges=edges,
             edge_attr=edge_attr,
+            edge_weight=edge_weight,
             y=torch.cat(y) if y else None,
             **_of_whole_graphs(point_sets),
         )
     )
+
+
+def _edges_of(point_sets: Sequence[PointSet], *, featured: bool) -> tuple[Integers | None, Tensor | None]:
+    """Edges (2, Σ m) where they have features or a graph is truncated, and their weights (Σ m,) in the latter case."""
+    truncated = any(points.truncation is not None for points in point_sets)
+    if not featured and not truncated:
+        return None, None
+    known = [points for points in point_sets if points.num_edges]
+    edges, weights = [np.empty((2, 0), dtype=np.int64)], []
+    for points in known:
+        edge_index, edge_weight = points.edge_index, points.edge_weight
+        if edge_index is None:  # a whole graph in a batch with truncated ones
+            rebuilt = rebuild(points.cpu())
+            edge_index, edge_weight = rebuilt.edges, rebuilt.weights
+        edges.append(edge_index.cpu().numpy())
+        weights.append((edge_weight, len(edge_index[0])))
+    if not truncated:
+        return np.concatenate(edges, axis=1), None
+    like = point_sets[0].eigenvalues
+    parts = [like.new_ones(count) if weight is None else weight.to(like) for weight, count in weights]
+    return np.concatenate(edges, axis=1), torch.cat([like.new_empty(0), *parts])
 
 
 def _of_whole_graphs(point_sets: Sequence[PointSet]) -> dict[str, Tensor | None]:
@@ -244,8 +273,10 @@ def _check_alike(point_sets: Sequence[PointSet]) -> None:
                 f"point set {position} comes from matrix {points.matrix!r} and point set 0 from {first.matrix!r}; "
                 "expected one matrix in a batch"
             )
-        if points.num_edges and points.edge_attr is not None and points.edge_index is None:
-            raise GraphError(f"point set {position} has edge_attr but no edge_index; expected the edges they belong to")
+        carries = points.edge_attr is not None or points.truncation is not None
+        if points.num_edges and carries and points.edge_index is None:
+            what = "edge_attr" if points.edge_attr is not None else "truncated eigenpairs"
+            raise GraphError(f"point set {position} has {what} but no edge_index; expected the edges of its graph")
 
 
 def checked_rows(
@@ -333,8 +364,9 @@ class FlatGraphs:
     x: Tensor | None  # (Σ n, …)
     pos: Tensor | None  # (Σ n, …)
     num_edges: Integers  # (G,)
-    edges: Integers | None  # (2, Σ m) each edge once; None without edge features
+    edges: Integers | None  # (2, Σ m) each edge once; None without edge features where no graph is truncated
     edge_attr: Tensor | None  # (Σ m, …)
+    edge_weight: Tensor | None  # (Σ m,) where a graph is truncated
     y: Tensor | None  # (G, …) or (Σ n, …)
     descriptors: Tensor | None = None  # (G, c)
     fingerprint: Tensor | None = None  # (G, bits / 8)
@@ -342,7 +374,7 @@ class FlatGraphs:
 
 def batch_of(flat: FlatGraphs) -> PointBatch:
     """A batch of these graphs: a few tensors, as each is an open file on its way from a worker process."""
-    edges, edge_attr, counts = _both_directions(flat)
+    edges, edge_attr, edge_weight, counts = _both_directions(flat)
     runs = tuple(Run(*size, count) for size, count in zip(flat.layout.sizes, counts, strict=True))
     graph_order, node_order = _order_of_input(flat)
     return PointBatch(
@@ -354,6 +386,7 @@ def batch_of(flat: FlatGraphs) -> PointBatch:
         pos=None if flat.pos is None else _with_columns(flat.pos),
         edges=edges,
         edge_attr=edge_attr,
+        edge_weight=edge_weight,
         num_nodes=torch.from_numpy(flat.num_nodes),
         graph_order=graph_order,
         node_order=node_order,
@@ -373,11 +406,13 @@ def _order_of_input(flat: FlatGraphs) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(row), torch.from_numpy(consecutive(first_node, flat.num_nodes))
 
 
-def _both_directions(flat: FlatGraphs) -> tuple[Tensor | None, Tensor | None, list[int]]:
-    """(3, M): graph, source, target; (M, …); and how many in each group of equal size. Self-loops stand once."""
+def _both_directions(flat: FlatGraphs) -> tuple[Tensor | None, Tensor | None, Tensor | None, list[int]]:
+    """(3, M): graph, source, target; features (M, …) and weights (M,) of these edges; and how many of them in each
+    group of equal size. Self-loops stand once.
+    """
     sizes = flat.layout.sizes
-    if flat.edges is None or flat.edge_attr is None:
-        return None, None, [0] * len(sizes)
+    if flat.edges is None:
+        return None, None, None, [0] * len(sizes)
     low, high = flat.edges
     counts = np.array([graphs for graphs, _, _ in sizes])
     group = np.repeat(np.arange(len(sizes)), counts)  # (G,) of each graph
@@ -388,9 +423,11 @@ def _both_directions(flat: FlatGraphs) -> tuple[Tensor | None, Tensor | None, li
     owner, row = owner[order], np.concatenate([np.arange(len(graph)), back])[order]
     forward = order < len(graph)
     source, target = np.where(forward, low[row], high[row]), np.where(forward, high[row], low[row])
-    edges = torch.from_numpy(np.stack([owner, source, target])).to(flat.edge_attr.device)
-    features = _with_columns(flat.edge_attr.index_select(0, torch.from_numpy(row).to(flat.edge_attr.device)))
-    return edges, features, np.bincount(group[owner], minlength=len(sizes)).tolist()
+    edges = torch.from_numpy(np.stack([owner, source, target])).to(flat.eigenvalues.device)
+    rows = torch.from_numpy(row).to(flat.eigenvalues.device)
+    features = None if flat.edge_attr is None else _with_columns(flat.edge_attr.index_select(0, rows))
+    weights = None if flat.edge_weight is None else flat.edge_weight.index_select(0, rows)
+    return edges, features, weights, np.bincount(group[owner], minlength=len(sizes)).tolist()
 
 
 def _with_columns(feature: Tensor) -> Tensor:
@@ -438,6 +475,7 @@ class PointArrays:
         self._value_start, self._vector_start = pairs.value_start[graphs], pairs.vector_start[graphs]
         self._values, self._vectors = (np.ascontiguousarray(part) for part in (pairs.values, pairs.vectors))
         self._edges, self._edge_start = arrays.edges, arrays.edge_start[graphs]
+        self._edge_weights, self._truncated = arrays.weights, pairs.spectral_error[graphs] > 0
         self._join_features(arrays, graphs, dtype)
 
     def _join_features(self, arrays: GraphArrays, graphs: Integers, dtype: torch.dtype) -> None:
@@ -466,6 +504,8 @@ class PointArrays:
         layout = Layout.of(self.num_nodes[positions], self.ranks[positions])
         chosen = positions[layout.order]
         m = self.num_edges[chosen]
+        truncated = bool(self._truncated[chosen].any())
+        edges = consecutive(self._edge_start[chosen], m) if self._edge_attr is not None or truncated else None
         return FlatGraphs(
             layout=layout,
             num_nodes=self.num_nodes[positions],
@@ -475,8 +515,9 @@ class PointArrays:
             x=None if self._x is None else self._x.of(chosen),
             pos=None if self._pos is None else self._pos.of(chosen),
             num_edges=m,
-            edges=None if self._edge_attr is None else self._edges[:, consecutive(self._edge_start[chosen], m)],
+            edges=None if edges is None else self._edges[:, edges],
             edge_attr=None if self._edge_attr is None else self._edge_attr.of(chosen),
+            edge_weight=self._weights(edges) if truncated and edges is not None else None,
             y=None if self._y is None else self._y.of(positions),
             **{name: None if rows is None else rows.of(positions) for name, rows in self._whole.items()},
         )
@@ -502,6 +543,9 @@ class PointArrays:
                 target[...] = windows[start[graph : graph + graphs]]
             graph, written = graph + graphs, written + graphs * width
         return torch.from_numpy(blocks) if once else self._cast(blocks)
+
+    def _weights(self, edges: Integers) -> Tensor:
+        return self._cast(np.ones(len(edges)) if self._edge_weights is None else self._edge_weights[edges])
 
     def _cast(self, numbers: NDArray[np.floating]) -> Tensor:
         of_points, of_batch = self.dtypes

@@ -72,7 +72,14 @@ class FlatPoints:
         none = self.eigenvalues.new_empty(1, 0)
         vectors = self.eigenvalues.new_empty(1, nodes, 0)
         return PointGroup(
-            points.index[:1], none, vectors, whole(points.x), points.edges, points.edge_attr, whole(points.pos)
+            points.index[:1],
+            none,
+            vectors,
+            x=whole(points.x),
+            edges=points.edges,
+            edge_attr=points.edge_attr,
+            edge_weight=points.edge_weight,
+            pos=whole(points.pos),
         )
 
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pointset.arrays import Integers
+from pointset.arrays import Flags, Integers
 from pointset.errors import FileFormatError
 from pointset.files import open_safetensors, replacing
 from pointset.points.graphs import MAX_NODES, LazySequence, WeightKind, starts, tensor_fault
@@ -42,6 +42,7 @@ FIELDS: dict[str, Callable[[PointSet], Tensor | None]] = {
     "pos": lambda points: points.pos,
     "edge_index": lambda points: None if points.edge_index is None else points.edge_index.mT,
     "edge_attr": lambda points: points.edge_attr,
+    "edge_weight": lambda points: points.edge_weight,
     "y": lambda points: None if points.y is None else points.y.reshape(points.y.shape or (1,)),
 }
 
@@ -191,8 +192,10 @@ def read_points(path: str | Path) -> tuple[PointsInFile, list[str]]:
         names, matrices = _strings(tensors, "names"), _strings(tensors, "matrix_names")
         truncation = tensors.pop("truncation")
         _check_counts(counts, len(names), matrices, truncation)
+        no_weights = torch.full((len(names),), -1, dtype=torch.int64)
+        tensors.setdefault("edge_weight.block", no_weights)  # files of before it have none
         fields = {field: _read_field(tensors, field, _rows(field, counts)) for field in FIELDS}
-        _check_fields(fields, counts)
+        _check_fields(fields, counts, truncated=~truncation[:, 0].isnan().numpy())
         return PointsInFile(counts, matrices, truncation, fields), names
 
 
@@ -288,7 +291,9 @@ def _rows(field: str, counts: dict[str, Integers]) -> Integers:
         return counts["num_nodes"] * counts["ranks"]  # each is below 2³¹
     if field == "y":
         return np.abs(counts["y_rows"])  # a scalar takes one row
-    return counts[{"eigenvalues": "ranks", "edge_index": "num_edges", "edge_attr": "num_edges"}.get(field, "num_nodes")]
+    if field.startswith("edge_"):
+        return counts["num_edges"]
+    return counts["ranks" if field == "eigenvalues" else "num_nodes"]
 
 
 def _read_field(tensors: dict[str, Tensor], field: str, rows: Integers) -> _Block:
@@ -306,18 +311,20 @@ def _read_field(tensors: dict[str, Tensor], field: str, rows: Integers) -> _Bloc
     return _Block(block, start, rows, values)
 
 
-def _check_fields(fields: dict[str, _Block], counts: dict[str, Integers]) -> None:
+def _check_fields(fields: dict[str, _Block], counts: dict[str, Integers], truncated: Flags) -> None:
     values, vectors = fields["eigenvalues"], fields["eigenvectors"]
     if (values.block < 0).any() or (values.block != vectors.block).any():
         raise _damaged("a graph has no eigenpairs")
     for one, other in zip(values.values, vectors.values, strict=True):
         if one.dtype != other.dtype or not one.dtype.is_floating_point or one.dim() != 1 or other.dim() != 1:
             raise _damaged(f"eigenpairs of type {one.dtype} and {other.dtype}")
-    if any(degrees.dim() != 1 or not degrees.dtype.is_floating_point for degrees in fields["degrees"].values):
-        raise _damaged("degrees are not real numbers")
-    edges = fields["edge_index"]
-    if ((edges.block < 0) != (fields["edge_attr"].block < 0)).any():
-        raise _damaged("edge features and the edges they belong to do not go together")
+    for name in ("degrees", "edge_weight"):
+        if any(numbers.dim() != 1 or not numbers.dtype.is_floating_point for numbers in fields[name].values):
+            raise _damaged(f"{name} are not real numbers")
+    edges, featured = fields["edge_index"], fields["edge_attr"].block >= 0
+    weighted, listed = fields["edge_weight"].block >= 0, edges.block >= 0
+    if (listed < (featured | weighted)).any() or (listed > (featured | truncated)).any():
+        raise _damaged("edges and the features or weights that belong to them do not go together")
     for index, pairs in enumerate(edges.values):
         mine = np.flatnonzero(edges.block == index)
         limit = np.repeat(counts["num_nodes"][mine], edges.rows[mine])[:, None]

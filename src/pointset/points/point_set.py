@@ -61,8 +61,9 @@ class PointSet:
     num_edges: int  # m, each undirected edge once
     weight_kind: WeightKind = WeightKind.NONE
     x: Tensor | None = None  # (n, …)
-    edge_index: Tensor | None = None  # (2, m) the edges that edge_attr belongs to; None without edge features
+    edge_index: Tensor | None = None  # (2, m) where edges carry features, or points are truncated and do not tell them
     edge_attr: Tensor | None = None  # (m, …)
+    edge_weight: Tensor | None = None  # (m,) where points are truncated and edges weigh other than 1
     pos: Tensor | None = None  # (n, …)
     y: Tensor | None = None
     descriptors: Tensor | None = None  # (1, c) numbers of the graph as a whole
@@ -268,7 +269,7 @@ class PointSets(LazySequence[PointSet]):
         pairs, graph = self.eigenpairs, self.graphs.item(position)
         n, r = graph.num_nodes, int(pairs.ranks[position])
         value, vector = int(pairs.value_start[position]), int(pairs.vector_start[position])
-        features = graph.features
+        features, weights = graph.features, graph.weights
         left_out = [float(errors[position]) for errors in (pairs.spectral_error, pairs.frobenius_error, pairs.residual)]
         return PointSet(
             eigenvalues=self._tensor(pairs.values[value : value + r]),
@@ -276,7 +277,8 @@ class PointSets(LazySequence[PointSet]):
             matrix=self.matrix,
             num_edges=graph.edges.shape[1],
             weight_kind=graph.weight_kind,
-            edge_index=None if features.edge_attr is None else torch.from_numpy(graph.edges.copy()),
+            edge_index=torch.from_numpy(graph.edges.copy()) if features.edge_attr is not None or left_out[0] else None,
+            edge_weight=torch.from_numpy(weights.copy()) if weights is not None and left_out[0] else None,
             **features._asdict(),
             degrees=_degrees(graph) if self.matrix == NormalizedAdjacency.name and graph.weight_kind else None,
             truncation=Truncation(*left_out) if left_out[0] else None,
