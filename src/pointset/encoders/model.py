@@ -346,7 +346,7 @@ _ENCODE = PointModel.encode  # a model with another one runs on torch, which cal
 def _pieces(state: PointState) -> list[PointState]:
     """The graphs of a group that are computed together."""
     channels, graphs, nodes, rank = state.v.shape
-    if graphs == 1:
+    if graphs == 1 or not (state.p is None or isinstance(state.p, Tensor)):
         return [state]
     bytes_of_one = max(1, channels * nodes * rank * state.v.element_size())
     piece = max(1, min(graphs, _PIECE_BYTES // bytes_of_one))
