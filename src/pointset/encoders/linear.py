@@ -45,7 +45,9 @@ from pointset.encoders.products import by_autograd, gated, row_products
 from pointset.errors import SpecError
 from pointset.specs import Spec
 
-_CHUNK_BYTES = 64_000_000  # of a chunk's vectors; some ten tensors of this size are there at a time
+# Of a chunk's vectors: with chunks of 64 MB, beyond the cache and beyond what the allocator keeps, a step of 100,000 nodes
+# takes three times as long.
+_CHUNK_BYTES = 8_000_000
 
 
 # --- what a layer knows of the graph beside its points
@@ -119,6 +121,7 @@ class SumScale(nn.Module):
     """Group → :class:`Surroundings` with ρ/n alone. Takes what all first states of pairs take, and needs none of it."""
 
     takes_padding = True
+    SHAPES = "Λ → ρ/n (B, 1)"  # for the model's summary
 
     def __init__(self, edge: Spec = None, channels: int = 0, distances: nn.Module | None = None):
         super().__init__()
@@ -135,6 +138,7 @@ class LocalTerms(SumScale):
     """
 
     takes_padding = True
+    SHAPES = "edges or points → Z; edges → e ({h}, M)"
 
     def __init__(self, edge: Spec = None, channels: int = 0, distances: nn.Module | None = None):
         super().__init__()
@@ -334,8 +338,7 @@ class LocalLinearPST(LinearPST):
     def forward(self, state: PointState) -> PointState:
         """State → state, with the same shapes."""
         around = surroundings_of(state)
-        walked, s = [state.s], state.s
-        for _ in range(self.STEPS):
-            walked.append(s := around.times_matrix(s))
-        s = (self.steps.view(*self.steps.shape, 1, 1) * torch.stack(walked)).sum(0)
+        *others, s = (weights.view(-1, 1, 1) * state.s for weights in self.steps)
+        for term in reversed(others):  # Horner's scheme
+            s = term + around.times_matrix(s)
         return super().forward(state._replace(s=s))
