@@ -407,9 +407,13 @@ def model_by_loops(model: Any, data: Data, name: str, pooling: str | None) -> Ar
     return np.array([loops.times(array(linear.weight), row) + array(linear.bias) for row in rows])
 
 
+# Others: test_fast.py, test_linear.py.
+WITHOUT_FILES_OF_THEIR_OWN = [name for name in preset_names("paper") if "fast" not in name and "linear" not in name]
+
+
 @pytest.mark.parametrize("features", ["categories", "reals", "none"])
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("name", [name for name in preset_names("paper") if "fast" not in name])  # test_fast.py
+@pytest.mark.parametrize("name", WITHOUT_FILES_OF_THEIR_OWN)
 def test_whole_model(name: str, level: Any, features: str) -> None:
     torch.manual_seed(0)
     graphs = [example(seed, edges, features == "reals") for seed, edges in enumerate(EXAMPLE_EDGES)]

@@ -18,6 +18,7 @@ import pointset
 from pointset.encoders import PSDS, OneLayerPST, ReleasedPSDS
 from pointset.encoders import model as model_module
 from pointset.encoders.layers import size_scale
+from pointset.encoders.linear import LinearPST, LocalLinearPST
 from pointset.encoders.products import projected_products
 from pointset.registry import PRESETS, preset_names
 
@@ -37,7 +38,7 @@ def test_readings_have_the_right_shapes_and_leave_no_trace(preset: str) -> None:
     channels = 8 // getattr(type(model.encoder), "REPEATS", 1)  # of vectors and pairs
     assert seen.coordinates.shape == (10, points.rank, channels)
     assert seen.functions.shape == (points.rank, channels)
-    maps = {PSDS: 0, ReleasedPSDS: 0, OneLayerPST: 1}.get(type(model.encoder), 3)
+    maps = {PSDS: 0, ReleasedPSDS: 0, LinearPST: 0, LocalLinearPST: 0, OneLayerPST: 1}.get(type(model.encoder), 3)
     assert [tuple(weights.shape) for weights in seen.attention] == [(channels, 10, 10)] * maps
     torch.testing.assert_close(seen.output, expected)
     assert model.training

@@ -25,7 +25,8 @@ from pointset.registry import preset_names
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no native kernels here: no C++ compiler")
 
-PRESETS = [name for name in preset_names("paper") if name != "psds-released"]  # see TestTorchPath
+ON_TORCH = ("psds-released", "pst-linear", "pst-linear-edges")  # see TestTorchPath
+PRESETS = [name for name in preset_names("paper") if name not in ON_TORCH]
 EDGES = {"categories": pointset.Categories(3), "reals": pointset.Reals(2), "none": None}
 SIZES = (1, 2, 5, 9, 9, 13, 20)
 
@@ -210,6 +211,12 @@ class TestTorchPath:
         model = model_of("psds-released")
         assert not runs_native(model, batch_of(model))
         assert path_of(model).endswith("a square of the vectors for each channel)")
+
+    @pytest.mark.parametrize("preset", ["pst-linear", "pst-linear-edges"])
+    def test_what_has_no_pairs(self, preset: str) -> None:
+        model = model_of(preset)
+        assert not runs_native(model, batch_of(model))
+        assert path_of(model).startswith("torch (the kernels do not know LinearCoordinates")
 
     def test_a_hook_sees_every_part(self) -> None:
         model, seen = model_of("pst"), []

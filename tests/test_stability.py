@@ -30,6 +30,7 @@ SINGULAR = circular_skip_links(8, 3)  # its adjacency matrix has eigenvalue 0 si
 # A learned f is not 0 near 0: these jump where an eigenvalue leaves 0, which only matrices other than D − A allow.
 JUMPS_FROM_ZERO = {
     *("pst-adj", "pst-normadj", "pst-fast", "pst-fast-star", "pst-fast-k1", "pst-fast-k4", "pst-fast-stateless"),
+    *("pst-linear", "pst-linear-edges"),
 }
 
 

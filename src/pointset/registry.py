@@ -36,7 +36,7 @@ class Preset:
     function: Part | None = "pointset.encoders.coordinates.LearnedFromRoot"  # (channels)
     pairs: Part = "pointset.encoders.coordinates.EdgeWeights"  # (edge spec, channels, distances or None)
     distances: Part | None = None  # (channels); the model then needs positions
-    first_pairs: Part | None = None  # (edge spec, channels, distances or None): a state of pairs
+    first_pairs: Part | None = None  # (edge spec, channels, distances or None): a state of pairs, or in its place
     matrix: str = "laplacian"
 
     @property
@@ -99,6 +99,20 @@ def _fast(
     )
 
 
+def _linear(summary: str, title: str, *, encoder: str, first_pairs: str) -> Preset:
+    """``pst-linear`` and ``pst-linear-edges``."""
+    here = "pointset.encoders.linear"
+    return Preset(
+        summary,
+        title,
+        encoder=f"{here}.{encoder}",
+        coordinates=f"{here}.LinearCoordinates",
+        function="pointset.encoders.coordinates.RootAndWalks",
+        first_pairs=f"{here}.{first_pairs}",
+        matrix="normalized_adjacency",
+    )
+
+
 def _released(
     summary: str,
     title: str = "",
@@ -145,6 +159,18 @@ PRESETS: dict[str, Preset] = {
     "pst-fast-roots": _fast("pst-fast without polynomials: f is √Λ in all channels", function="SquareRoot"),
     "pst-fast-laplacian": _fast(
         "pst-fast on the Laplacian: √Λ and polynomials", function="RootAndPolynomials", matrix="laplacian"
+    ),
+    "pst-linear": _linear(
+        "PST in linear time: no pairs, products of heads that factor",
+        "the Point Set Transformer (PST) in linear time",
+        encoder="LinearPST",
+        first_pairs="SumScale",
+    ),
+    "pst-linear-edges": _linear(
+        "pst-linear with a local term: points also receive along edges",
+        "the Point Set Transformer (PST) in linear time, with a local term over edges",
+        encoder="LocalLinearPST",
+        first_pairs="LocalTerms",
     ),
     "pst-released": _released(
         "the model that the authors released", "the Point Set Transformer (PST) as its authors released it"

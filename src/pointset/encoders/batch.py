@@ -61,6 +61,17 @@ class PointGroup:
         pairs = elsewhere.expand(len(of_edges), graphs * nodes * nodes)
         return pairs.index_copy(1, self.edge_places, of_edges).view(len(of_edges), graphs, nodes, nodes)
 
+    def sums_over_edges(self, of_edges: Tensor, values: Tensor) -> Tensor:
+        """Σ_j e_ij ⊙ values_j over the edges, which need no pairs: (d, M), (d, B, n, k) → (d, B, n, k)."""
+        if self.edges is None:
+            raise SpecError("the model was made for edge features, but the graphs carry none")
+        graph, source, target = self.edges
+        nodes = self.shape[1]
+        rows, columns = graph * nodes + source, graph * nodes + target
+        flat = values.flatten(1, 2)  # (d, B·n, k)
+        messages = flat.index_select(1, columns) * of_edges.unsqueeze(-1)
+        return torch.zeros_like(flat).index_add(1, rows, messages).view_as(values)
+
 
 @dataclass(frozen=True, eq=False)
 class PointBatch:

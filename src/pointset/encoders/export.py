@@ -22,6 +22,7 @@ from pointset.encoders.buckets import Padding
 from pointset.encoders.coordinates import checked_features
 from pointset.encoders.layers import Readout
 from pointset.encoders.model import PointModel, Settings
+from pointset.encoders.products import weighted_sums
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import Graph
 from pointset.points.inputs import read_graph
@@ -184,6 +185,10 @@ class _DensePairs(PointGroup):
             raise SpecError("the model takes edge features, and got none")
         graphs, nodes, _ = self.shape
         return torch.where(self.is_edge, of_edges, elsewhere).view(len(of_edges), graphs, nodes, nodes)
+
+    def sums_over_edges(self, of_edges: Tensor, values: Tensor) -> Tensor:
+        """(d, n²), (d, 1, n, k) → (d, 1, n, k)."""
+        return weighted_sums(self.of_pairs(of_edges, torch.zeros_like(of_edges[:, :1])), values)
 
 
 class PlainModel(nn.Module):

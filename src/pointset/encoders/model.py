@@ -84,7 +84,8 @@ class PointModel(nn.Module):
         encoder: module, :class:`PointState` → :class:`PointState`.
         readout: module, s → (B, out) or (B·n, out).
         matrix: the matrix whose points it takes.
-        pairs: module, group → p (h, B, n, n), the first state of pairs, for an encoder that has one.
+        pairs: module, group → p (h, B, n, n), the first state of pairs, for an encoder that has one; or whatever an
+            encoder without pairs takes in its place.
         rank: how many eigenpairs of a graph it takes, those of largest |λ|; None: all.
         references: what nodes contribute by themselves, added to the outputs.
     """
@@ -359,7 +360,7 @@ _ENCODE = PointModel.encode  # a model with another one runs on torch, which cal
 def _pieces(state: PointState) -> list[PointState]:
     """The graphs of a group that are computed together."""
     channels, graphs, nodes, rank = state.v.shape
-    if graphs == 1:
+    if graphs == 1 or not (state.p is None or isinstance(state.p, Tensor)):
         return [state]
     bytes_of_one = max(1, channels * nodes * rank * state.v.element_size())
     piece = max(1, min(graphs, _PIECE_BYTES // bytes_of_one))
@@ -559,7 +560,8 @@ def _summary(model: PointModel) -> str:
     ]
     rows = [_Row(name, type(part).__name__, shapes, count) for name, part, shapes, count in parts if part is not None]
     if model.pairs is not None:
-        rows.append(_Row("pairs", type(model.pairs).__name__, f"edges → p ({h}, B, n, n)", _count(model.pairs)))
+        shapes = getattr(model.pairs, "SHAPES", "edges → p ({h}, B, n, n)").format(h=h)
+        rows.append(_Row("pairs", type(model.pairs).__name__, shapes, _count(model.pairs)))
     rows += _encoder_rows(model.encoder, f"s, v → s ({d}, B, n), v ({h}, B, n, r)")
     end = model.readout
     outputs = getattr(getattr(end, "linear", None), "out_features", "out")  # a readout of one's own may have no linear
