@@ -29,7 +29,6 @@ from torch.nn.functional import embedding_bag
 from torch.utils.checkpoint import checkpoint
 
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.buckets import Padding
 from pointset.encoders.coordinates import Coordinates, EdgeWeights
 from pointset.encoders.layers import (
     MLP,
@@ -39,7 +38,6 @@ from pointset.encoders.layers import (
     PointState,
     VectorBound,
     enlarge_first_weights,
-    masked,
 )
 from pointset.encoders.products import by_autograd, gated, row_products
 from pointset.errors import SpecError
@@ -228,12 +226,12 @@ class LinearPSTLayer(nn.Module):
         rows = [None] * len(all_s) if padding is None else torch.split(padding.rows, size, 1)
         sums = [run(self._sums, *chunk) for chunk in zip(all_s, all_v, rows, strict=True)]
         together = _added([part[0] for part in sums]) * around.scale.view(-1, 1, 1)
-        mean = _added([part[1] for part in sums]) / (max(s.shape[2], 1) if padding is None else padding.nodes.clamp(min=1))
+        mean = _added([part[1] for part in sums]) / (
+            max(s.shape[2], 1) if padding is None else padding.nodes.clamp(min=1)
+        )
         local = self._local(around, torch.cat([part[2] for part in sums], 2))
         locals_ = [None] * len(all_s) if local is None else torch.split(local, size, 2)
-        updated = [
-            run(self._updated, *chunk, together, mean) for chunk in zip(all_s, all_v, locals_, strict=True)
-        ]
+        updated = [run(self._updated, *chunk, together, mean) for chunk in zip(all_s, all_v, locals_, strict=True)]
         s = torch.cat([part[0] for part in updated], 2)
         return state._replace(s=s) if self.last else state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
 
@@ -308,6 +306,7 @@ class LinearPST(LayerStack):
 
     takes_padding = True
     REPEATS = 2
+    ALL_PAIRS = False
     LAYER: type[LinearPSTLayer] = LinearPSTLayer
 
     def __init__(self, channels: int, layers: int):

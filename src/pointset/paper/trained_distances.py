@@ -40,8 +40,8 @@ from torch import Tensor
 from pointset.arrays import Floats, Integers
 from pointset.datasets.random_graphs import mixed_graphs
 from pointset.encoders.layers import PointState, size_scale
-from pointset.encoders.model import PointModel
 from pointset.encoders.linear import LinearPSTLayer
+from pointset.encoders.model import PointModel
 from pointset.encoders.psds import PSDSLayer
 from pointset.encoders.pst import PSTLayer
 from pointset.encoders.released import PointSums, ReleasedPSDSLayer

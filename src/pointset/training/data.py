@@ -429,6 +429,7 @@ _COUNTED_LAYERS = 64  # of a model without weights; the parameters of more are e
 # Numbers of four bytes that message passing and attention keep in each layer: of a node and channel, of an edge and
 # channel, of a pair of nodes. Measured are up to 18 (Graphormer), 12 (GatedGCN, both directions), 8 (Graphormer).
 _OF_NODE, _OF_EDGE, _OF_PAIR = 20, 16, 16
+_OF_POINT = 4  # so many times the state of a layer of pst-linear, beside what is kept of each layer
 
 
 def check_learnable(data: TrainingData) -> None:
@@ -531,6 +532,10 @@ def _bytes_of(recipe: Recipe, nodes: Integers, edges: Integers, ranks: Integers,
     if isinstance(encoder, type) and issubclass(encoder, BatchEncoder):  # it has no numbers for each pair and channel
         pairs = _OF_PAIR * nodes**2 if encoder.ALL_PAIRS else 0
         return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + pairs)
+    if not getattr(
+        encoder, "ALL_PAIRS", True
+    ):  # vectors and scalars of each node, of each layer and while one computes
+        return 4 * (layers + _OF_POINT) * nodes * (dim + dim // 2 * ranks) + 4 * _OF_EDGE * edges
     layers = min(layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else layers
     repeats = getattr(encoder, "REPEATS", 1)  # vectors and pairs have so many times fewer channels than scalars
     needed = training_bytes(nodes, ranks, dim=max(1, dim // repeats), layers=layers)

@@ -246,8 +246,8 @@ def examples_of(
     model = models[0]
     typical = graphs[np.argsort(data.points.num_nodes[graphs], kind="stable")]
     middle = typical[len(typical) // 2 :][:_FUNCTION_GRAPHS]
-    # to look into a model takes attention of all pairs
-    looked_into = has_coordinates(model) and data.points.num_nodes[middle].max() <= _LARGEST_LOOKED_INTO
+    small = data.points.num_nodes[middle].max() <= _LARGEST_LOOKED_INTO  # to look into a model takes n² numbers
+    looked_into = has_coordinates(model) and small and data.links is None
     worst, ordinary = ([], []) if data.links is not None else _worst(data, graphs, predicted)
     if data.card.molecules is not None and data.card.level is Level.GRAPH:
         _explain(models, data, worst + ordinary, temperatures, descriptors)

@@ -18,11 +18,11 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pointset.arrays import Flags
 from pointset.errors import FileFormatError, did_you_mean
 from pointset.files import naming, replacing
 
 if TYPE_CHECKING:
+    from pointset.arrays import Flags
     from pointset.points.graphs import Graph
 
 _POINTS_SUFFIX = ".safetensors"
