@@ -34,7 +34,8 @@ from tests import command_line
 GUIDE = Path(__file__).parents[1] / "docs" / "recipes.md"
 SMALLEST: dict[str, Any] = {"name": "mine", "trainer": {"epochs": 3, "batch_size": 4}}
 OWN = ("molecules", "graphs", "nodes", "links")
-WITHIN_A_GRAPH = ("cora", "citeseer", "pubmed", "tolokers", "minesweeper", "actor", "squirrel", "cora-links")
+WITHIN_A_GRAPH = ("cora", "citeseer", "pubmed", "tolokers", "minesweeper", "actor", "squirrel", "cora-links",
+                  "minesweeper-grid", "luxembourg")  # fmt: skip
 FOR_CHEMISTS = ("solubility", "lipophilicity", "hydration", "bbb", "tox21")  # of models that are shipped
 FOR_HOURS = (
     *("counting-hours", "counting-families", "qm9-hours", "qm9-hours-star", "zinc-hours"),

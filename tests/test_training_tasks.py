@@ -24,7 +24,8 @@ from pointset.training.run import train
 from tests.card_data import dataset_like
 
 OWN_DATA = {"molecules", "graphs", "nodes", "links"}
-NODE_TASKS = {"cora", "citeseer", "pubmed", "tolokers", "minesweeper", "actor", "squirrel-filtered"}
+NODE_TASKS = {"cora", "citeseer", "pubmed", "tolokers", "minesweeper", "actor", "squirrel-filtered",
+              "minesweeper-grid", "luxembourg"}  # fmt: skip
 
 
 def one_graph_like(card: Card) -> Dataset:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from pointset import extensions
-from pointset.datasets.benchmarks import counting, long_range, molhiv, nodes, qm9, tu, zinc
+from pointset.datasets.benchmarks import counting, far_nodes, long_range, molhiv, nodes, qm9, tu, zinc
 from pointset.datasets.cache import file_digest, prepared, prepared_file
 from pointset.datasets.sources import Benchmark, Found, obtain
 from pointset.datasets.splits import check_split
@@ -50,6 +50,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         nodes.MINESWEEPER,
         nodes.ACTOR,
         nodes.SQUIRREL,
+        far_nodes.MINESWEEPER_GRID,
+        far_nodes.LUXEMBOURG,
     )
 }
 
