@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import pointset
 from pointset.errors import ConvergenceError, RankError
-from pointset.points import large
+from pointset.points import large, shift_invert
 from pointset.points.matrices import MATRICES
 from pointset.points.spectra import Which
 from tests.graph_strategies import MATRIX_NAMES, adjacency_matrices, binary_adjacency
@@ -97,10 +97,13 @@ def test_the_union_of_components_is_what_the_whole_matrix_has(
 @pytest.mark.parametrize("which", ENDS)
 @pytest.mark.parametrize("matrix", MATRIX_NAMES)
 @pytest.mark.parametrize("bipartite", [False, True])
+@pytest.mark.parametrize("inverse", [False, True])
 def test_iteration_on_large_components(
-    matrix: str, which: Which, bipartite: bool, monkeypatch: pytest.MonkeyPatch
+    matrix: str, which: Which, bipartite: bool, inverse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two equal components and one other of some 60 nodes by Lanczos iteration, small ones densely, isolated nodes."""
+    """Two equal components and one other of some 60 nodes by iteration, small ones densely, isolated nodes."""
+    if not inverse:
+        monkeypatch.setattr(shift_invert, "_MOST_SECONDS", 0.0)
     monkeypatch.setattr(large, "_DENSE_UP_TO_NODES", 20)
     monkeypatch.setattr(large, "_DENSE_AFTER_ALL_NODES", 0)
     one = nx.grid_2d_graph(7, 9) if bipartite else nx.random_regular_graph(4, 60, seed=1)
@@ -136,6 +139,7 @@ def test_beyond_zero_iteration_cannot_look(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_end_that_does_not_converge_names_what_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "_DENSE_AFTER_ALL_NODES", 0)
+    monkeypatch.setattr(shift_invert, "_MOST_SECONDS", 0.0)
     monkeypatch.setattr(large, "_MOST_RESTARTS", 5)
     with pytest.raises(ConvergenceError, match=r"1,600 nodes .*normalized_adjacency.*slow modes"):
         pointset.to_points(nx.path_graph(1600), rank=3, which="smallest")

@@ -22,6 +22,7 @@ from pointset.encoders.buckets import Padding, Run, padded_points, padded_rows, 
 from pointset.errors import GraphError, SpecError
 from pointset.points.graphs import WHOLE_GRAPH, FlatFeatures, GraphArrays, consecutive, starts
 from pointset.points.inverse import rebuild
+from pointset.points.magnetic import MagneticPoints
 from pointset.points.point_set import PointSet, PointSets, with_tensors
 
 
@@ -276,6 +277,12 @@ def _of_whole_graphs(point_sets: Sequence[PointSet]) -> dict[str, Tensor | None]
 def _check_alike(point_sets: Sequence[PointSet]) -> None:
     first = point_sets[0]
     for position, points in enumerate(point_sets):
+        if isinstance(points, MagneticPoints):
+            raise GraphError(
+                f"item {position} is a directed graph as MagneticPoints, which no encoder takes: inner products of "
+                "real coordinates do not show directions. If they do not matter, make the graph undirected "
+                "(ToUndirected()) and convert it with pointset.to_points"
+            )
         if not isinstance(points, PointSet):
             raise GraphError(
                 f"item {position} is a {type(points).__name__}; expected a PointSet from pointset.to_points"

@@ -33,6 +33,7 @@ from pointset.encoders.native import native_rows, path_of, torch_path
 from pointset.encoders.products import by_autograd
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
+from pointset.points.magnetic import MagneticPoints
 from pointset.points.point_set import PointSet
 from pointset.points.solve import check_rank
 from pointset.points.stale import check_points_are_current
@@ -383,8 +384,10 @@ def _as_points(batch: Any, matrix: str, rank: int | None) -> PointBatch:
             check_points_are_current(batch, points)
             return _with_leaves(collate(points), batch)
         return _as_points(batch.to_data_list(), matrix, rank)
-    if isinstance(batch, Sequence) and batch and all(isinstance(item, PointSet) for item in batch):
-        return collate(batch)
+    if isinstance(batch, MagneticPoints):
+        batch = [batch]
+    if isinstance(batch, Sequence) and batch and all(isinstance(item, (PointSet, MagneticPoints)) for item in batch):
+        return collate(batch)  # which refuses directed graphs, with the reason
     if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
         return collate(to_points_many(batch, matrix=matrix, rank=rank, progress=False))
     raise SpecError(

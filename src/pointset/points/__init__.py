@@ -13,6 +13,7 @@ from pointset.points.convert import to_points, to_points_many
 from pointset.points.graphs import Features, FlatFeatures, Graph, GraphArrays, WeightKind
 from pointset.points.inputs import read_graph, read_graphs
 from pointset.points.inverse import to_graph
+from pointset.points.magnetic import MagneticPoints, magnetic_points
 from pointset.points.matrices import MATRICES, matrix_named
 from pointset.points.point_files import read_points, write_points
 from pointset.points.point_set import PointSet, PointSets
@@ -31,6 +32,7 @@ __all__ = [
     "FlatFeatures",
     "Graph",
     "GraphArrays",
+    "MagneticPoints",
     "PointSet",
     "PointSets",
     "PointStore",
@@ -39,6 +41,7 @@ __all__ = [
     "WeightKind",
     "align",
     "is_same_graph",
+    "magnetic_points",
     "matrix_named",
     "read_graph",
     "read_graphs",

@@ -362,8 +362,8 @@ def canonical_edges(listing: EdgeListing) -> CanonicalEdges:
     """
     graphs = len(listing.counts)
     owner = np.repeat(np.arange(graphs), listing.counts)  # (E,) graph of each listed row
-    _check_node_numbers(listing, owner)
-    _check_weights(listing)
+    check_node_numbers(listing, owner)
+    check_weights(listing)
     rows = np.arange(len(owner)) if listing.weights is None else np.flatnonzero(listing.weights)
     owner, source, target = owner[rows], listing.source[rows], listing.target[rows]
     low, high = np.minimum(source, target), np.maximum(source, target)
@@ -395,7 +395,8 @@ def canonical_edges(listing: EdgeListing) -> CanonicalEdges:
     )
 
 
-def _check_node_numbers(listing: EdgeListing, owner: Integers) -> None:
+def check_node_numbers(listing: EdgeListing, owner: Integers) -> None:
+    """Refuse edges of nodes that are not there; ``owner`` is the graph of each listed row."""
     for index in np.flatnonzero((listing.num_nodes < 0) | (listing.num_nodes > MAX_NODES))[:1]:
         where = f"graph {index}: " if len(listing.counts) > 1 else ""
         raise GraphError(
@@ -422,7 +423,8 @@ def _check_node_numbers(listing: EdgeListing, owner: Integers) -> None:
     )
 
 
-def _check_weights(listing: EdgeListing) -> None:
+def check_weights(listing: EdgeListing) -> None:
+    """Refuse weights that are not finite, or so small or large that their squares under- or overflow."""
     if listing.weights is None:
         return
     size = np.abs(listing.weights)
@@ -452,7 +454,8 @@ def _check_both_directions(listing: EdgeListing, rows: Integers, first: Integers
         f"{listing.place(rows[at])}the graph is directed: edge ({source[at]}, {target[at]}) is there, ({target[at]}, "
         f"{source[at]}) is not; expected an undirected graph. If direction does not matter, make it symmetric: "
         "torch_geometric.transforms.ToUndirected(), graph.to_undirected() in networkx, A.maximum(A.T) for a matrix; "
-        "or pass (num_nodes, edges), which lists each edge once"
+        "or pass (num_nodes, edges), which lists each edge once. If it does matter, "
+        "pointset.points.magnetic_points(graph) turns directed graphs into points"
     )
 
 

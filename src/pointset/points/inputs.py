@@ -50,7 +50,7 @@ class RawGraph(NamedTuple):
 
 def read_graph(graph: Any) -> GraphArrays:
     """One graph of any accepted kind, as arrays of length one."""
-    return _assemble([_read(graph)])
+    return _assemble([read_raw(graph)])
 
 
 def read_graphs(graphs: Iterable[Any]) -> GraphArrays:
@@ -63,7 +63,7 @@ def read_graphs(graphs: Iterable[Any]) -> GraphArrays:
     raw: list[RawGraph] = []
     for index, graph in enumerate(graphs):
         try:
-            raw.append(_read(graph))
+            raw.append(read_raw(graph))
         except PointsetError as error:
             raise type(error)(f"graph {index}: {error}") from None
     return _assemble(raw)
@@ -86,13 +86,20 @@ def _assemble(raw: list[RawGraph]) -> GraphArrays:
     return listing.canonical(None if plain else [graph.features for graph in raw])
 
 
-def _read(graph: Any) -> RawGraph:
+def read_raw(graph: Any, *, directed: bool = False) -> RawGraph:
+    """One graph of any accepted kind as it is listed; with ``directed``, where each row is one direction.
+
+    Then directed networkx graphs are accepted, and undirected graphs list both directions.
+    """
     if isinstance(graph, Graph):
-        return RawGraph(graph.num_nodes, graph.edges[0], graph.edges[1], graph.weights, False, graph.features)
+        raw = RawGraph(graph.num_nodes, graph.edges[0], graph.edges[1], graph.weights, False, graph.features)
+        return _both_directions(raw) if directed else raw
     if is_pyg(graph):
         return _from_pyg(graph)
     if hasattr(graph, "is_directed") and hasattr(graph, "adj"):
-        return _from_networkx(graph)
+        if not directed:
+            return _from_networkx(graph)
+        return _listed_networkx(graph) if graph.is_directed() else _both_directions(_listed_networkx(graph))
     if isinstance(graph, tuple) and len(graph) == 2:
         return _from_edges(*graph)
     if hasattr(graph, "tocoo") and hasattr(graph, "shape"):
@@ -174,7 +181,24 @@ def _whole_number(value: Any, name: str) -> int:
 
 def _from_networkx(graph: Any) -> RawGraph:
     if graph.is_directed():
-        raise GraphError("got a directed networkx graph; expected an undirected one. Call graph.to_undirected() first")
+        raise GraphError(
+            "got a directed networkx graph; expected an undirected one. Call graph.to_undirected() first; or "
+            "pointset.points.magnetic_points(graph), which turns a directed graph into points"
+        )
+    return _listed_networkx(graph)
+
+
+def _both_directions(raw: RawGraph) -> RawGraph:
+    """Rows that stand for an undirected edge, listed both ways; self-loops once."""
+    rows = np.r_[np.arange(len(raw.source)), np.flatnonzero(raw.source != raw.target)]
+    again = rows[len(raw.source) :]
+    source, target = np.r_[raw.source, raw.target[again]], np.r_[raw.target, raw.source[again]]
+    attributes = raw.features.edge_attr
+    features = raw.features._replace(edge_attr=None if attributes is None else attributes[torch.from_numpy(rows)])
+    return RawGraph(raw.num_nodes, source, target, None if raw.weights is None else raw.weights[rows], True, features)
+
+
+def _listed_networkx(graph: Any) -> RawGraph:
     number = {node: index for index, node in enumerate(graph.nodes)}
     listed = [(number[u], number[v], fields) for u, v, fields in graph.edges(data=True)]
     pairs = np.array([(u, v) for u, v, _ in listed], dtype=np.int64).reshape(-1, 2)

@@ -1,14 +1,16 @@
 """A few eigenpairs of a large graph, component by component: :func:`solve_large`.
 
 Z of a graph is block diagonal, one block for each component, so its eigenpairs are those of the blocks. Small
-components are solved in dense stacks, large ones by Lanczos iteration (:func:`extremal_pairs`), and the union is cut at
-k pairs with whole eigenspaces. So an eigenvalue that many components share, such as 1 of D^-½AD^-½, is found as often
-as it occurs, which Lanczos iteration on the whole graph would not promise.
+components are solved in dense stacks, large ones by Lanczos iteration (:func:`extremal_pairs`) with Z or, where its
+factors are sparse, with the inverse at an end (``shift_invert.py``). The union is cut at k pairs with whole
+eigenspaces. So an eigenvalue that many components share, such as 1 of D^-½AD^-½, is found as often as it occurs, which
+iteration on the whole graph would not promise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +19,12 @@ import scipy.sparse.linalg
 import torch
 from scipy.sparse.csgraph import connected_components
 
-from pointset.arrays import Flags, Floats, Integers
+from pointset.arrays import Floats, Integers
 from pointset.errors import ConvergenceError, RankError
 from pointset.machine import check_fits
 from pointset.points.forecast import check_dense_fits
 from pointset.points.graphs import starts
+from pointset.points.shift_invert import Inverse, eliminated, inverses_at_end, known_vector
 from pointset.points.spectra import (
     DEFAULT_WHICH,
     STACK_BYTES,
@@ -41,7 +44,12 @@ _SOLVER_TOLERANCE = {"both": 1e-8, "largest": 1e-10, "smallest": 1e-10}
 the whole width of the spectrum, in which the smallest eigenvalues of D − A are tiny."""
 _SAME_EIGENVALUE = 1e-7  # relative; above the solver's error, below gaps worth telling apart in a truncated spectrum
 _KRYLOV_DIMENSION = 64  # vectors held at least; fewer restarts than scipy's default, and 0.5 GB at a million nodes
+_SMALL_DIMENSION = 20  # likewise where few products are needed, or little precision
 _MOST_RESTARTS = 300  # a spectrum that is not resolved by then lies too densely for this method
+_MOST_INVERSE_RESTARTS = 10  # it takes one to three, unless the shift is not near to the spectrum
+_RESOLVED_BY_INVERSE = 256 * float(np.finfo(np.float64).eps)  # relative to ‖Z‖; gaps below are rounding
+_FEW_RESTARTS = 10  # after which other ways are tried, where there are any
+_ERROR_TOLERANCE, _ROUGH_TOLERANCE = 1e-5, 1e-4  # at the other end, of which only the truncation error is wanted
 _EXTRA = 64  # how many pairs beyond k an eigenspace of one component may ask of Lanczos iteration
 
 
@@ -53,6 +61,7 @@ class ExtremalPairs(NamedTuple):
     spectral_error: float  # ‖Z − UΛUᵀ‖₂; 0 where nothing non-zero is left
     frobenius_error: float
     residual: float  # largest ‖Zu − λu‖
+    resolution: float  # eigenvalues that differ by less are taken for equal
 
 
 class _Part(NamedTuple):
@@ -62,7 +71,7 @@ class _Part(NamedTuple):
     nodes: Integers  # (K, c) where each vector is not zero
     vectors: Floats  # (K, c)
     left_out: float  # largest |λ| of these components that is not here
-    exact: bool  # not by iteration
+    resolution: float  # smaller gaps are none
 
 
 def solve_large(
@@ -72,21 +81,18 @@ def solve_large(
     n = matrix.shape[0]
     parts = list(_parts(matrix, k, which, name, progress))
     if not parts:
-        return ExtremalPairs(np.zeros(0), np.zeros((n, 0)), 0.0, 0.0, 0.0)
+        return ExtremalPairs(np.zeros(0), np.zeros((n, 0)), 0.0, 0.0, 0.0, 0.0)
     found = np.concatenate([part.values for part in parts])
     place = np.argsort(found, kind="stable")
     first = np.sort(order_of(found, which))[::-1][: min(k, len(found))]
-    if all(part.exact for part in parts):
-        same = spectral_tolerance(n, float(np.abs(found).max()))
-    else:
-        same = _SAME_EIGENVALUE * float(np.abs(first).max())
+    same = max(part.resolution for part in parts)
     values = _averaged(found[place], same)
     kept = order_of(values, which) >= first[-1] - same
     column = np.full(len(found), -1)
     column[place[kept]] = np.arange(kept.sum())
     vectors = _assembled(parts, column, n, k)
     left_out = max([part.left_out for part in parts] + np.abs(values[~kept]).tolist())
-    return _with_errors(matrix, values[kept], vectors, left_out)
+    return _with_errors(matrix, values[kept], vectors, left_out, same)
 
 
 def _parts(matrix: scipy.sparse.csr_array, k: int, which: Which, name: str, progress: bool | None) -> Iterator[_Part]:
@@ -126,7 +132,7 @@ def _solve_component(
             raise
         return _solve_dense(matrix, nodes[None], local, k, which, name)
     everywhere = np.broadcast_to(nodes, (len(found.eigenvalues), len(nodes)))
-    return _Part(found.eigenvalues, everywhere, found.eigenvectors.T, found.spectral_error, exact=False)
+    return _Part(found.eigenvalues, everywhere, found.eigenvectors.T, found.spectral_error, found.resolution)
 
 
 def _solve_dense(
@@ -145,7 +151,8 @@ def _solve_dense(
     which_matrix, which_pair = np.nonzero(spectra.kept.numpy())
     vectors = spectra.eigenvectors.mT.numpy()[which_matrix, which_pair]  # (K, c)
     values = spectra.eigenvalues.numpy()[which_matrix, which_pair]
-    return _Part(values, nodes[which_matrix], vectors, float(spectra.dropped.max()), exact=True)
+    resolution = spectral_tolerance(matrix.shape[0], float(np.abs(values).max(initial=0.0)))
+    return _Part(values, nodes[which_matrix], vectors, float(spectra.dropped.max()), resolution)
 
 
 def _assembled(parts: list[_Part], column: Integers, n: int, k: int) -> Floats:
@@ -167,88 +174,167 @@ def _assembled(parts: list[_Part], column: Integers, n: int, k: int) -> Floats:
     return vectors
 
 
-def _with_errors(matrix: scipy.sparse.csr_array, values: Floats, vectors: Floats, left_out: float) -> ExtremalPairs:
+def _with_errors(
+    matrix: scipy.sparse.csr_array, values: Floats, vectors: Floats, left_out: float, resolution: float
+) -> ExtremalPairs:
     residual = float(np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max(initial=0.0))
     if left_out == 0.0:
-        return ExtremalPairs(values, vectors, 0.0, 0.0, residual)
+        return ExtremalPairs(values, vectors, 0.0, 0.0, residual, resolution)
     square = float(scipy.sparse.linalg.norm(matrix)) ** 2 - float(np.square(values).sum())
-    return ExtremalPairs(values, vectors, left_out, max(square, left_out**2) ** 0.5, residual)
+    return ExtremalPairs(values, vectors, left_out, max(square, left_out**2) ** 0.5, residual, resolution)
 
 
 # --- one component
 
 
+class _End(NamedTuple):
+    """Pairs of one component from an end of its spectrum, not yet cut at k."""
+
+    values: Floats  # (r,) ascending, with those of the kernel if it is known
+    vectors: Floats  # (n, r)
+    next: float  # |λ| of the first pair that is not among them
+    zero: float  # smaller eigenvalues are rounding
+    same: float  # and so are smaller gaps
+    at_zero: bool  # whether the search ended there
+
+    @property
+    def rank(self) -> int:
+        """How many are not zero."""
+        return int((np.abs(self.values) > self.zero).sum())
+
+
 def extremal_pairs(
     matrix: scipy.sparse.csr_array, k: int, which: Which = DEFAULT_WHICH, advance: Advance | None = None
 ) -> ExtremalPairs:
-    """Non-zero eigenpairs of a symmetric matrix from an end of its spectrum, whole eigenspaces: k or more if there are.
+    """Non-zero eigenpairs of a connected graph from an end of its spectrum, whole eigenspaces: k or more if there are.
+
+    At one end the iteration is with the inverse where its factors are sparse, otherwise with Z. Where Z is sparse and
+    both ends lie too densely for it, as on a long path, they are solved one by one. The largest |λ| of what
+    remains is the truncation error ‖Z − UΛUᵀ‖₂.
+
+    ``advance`` is called with 1 after each product with a vector.
+    """
+    if not matrix.data.any():
+        return ExtremalPairs(np.zeros(0), np.zeros((matrix.shape[0], 0)), 0.0, 0.0, 0.0, 0.0)
+    if which == "both":
+        end = _both_ends(matrix, k, advance)
+        return _cut(matrix, end, k, which, end.next)
+    inverted = _by_inverse(matrix, k, which, advance)
+    end = inverted or _first_pairs(matrix, k, which, None, advance)
+    if end.at_zero and end.rank < k:
+        return _all_pairs(matrix, k, which, end.rank, advance)
+    if inverted is None:
+        remaining = _largest_left(matrix, end, advance)
+    else:
+        remaining = _other_end(matrix, end, "largest" if which == "smallest" else "smallest", advance)
+    return _cut(matrix, end, k, which, remaining)
+
+
+def _by_inverse(matrix: scipy.sparse.csr_array, k: int, which: Which, advance: Advance | None) -> _End | None:
+    """None where the inverse is too costly, or does not help because the shift could not be brought near enough."""
+    for inverse in inverses_at_end(matrix, which):
+        with suppress(ConvergenceError):
+            return _first_pairs(matrix, k, which, inverse, advance, _MOST_INVERSE_RESTARTS)
+    return None
+
+
+def _first_pairs(
+    matrix: scipy.sparse.csr_array,
+    k: int,
+    which: Which,
+    inverse: Inverse | None,
+    advance: Advance | None,
+    restarts: int | None = None,
+) -> _End:
+    """The k first pairs, and all of the eigenspaces that they belong to.
 
     Lanczos iteration can miss copies of a repeated eigenvalue. So after every solve the found pairs are deflated and
     the next eigenvalue of what remains is computed: where it reaches the last pair kept, an eigenspace is not complete
-    yet and the search goes on. The largest |λ| of what remains is the truncation error ‖Z − UΛUᵀ‖₂.
-
-    ``advance`` is called with 1 after each matrix-vector product.
+    yet and the search goes on.
     """
     n = matrix.shape[0]
+    restarts = restarts or _MOST_RESTARTS
     scale = float(scipy.sparse.linalg.norm(matrix, np.inf))
-    if scale == 0.0:
-        return ExtremalPairs(np.zeros(0), np.zeros((n, 0)), 0.0, 0.0, 0.0)
-    zero = 8.0 * n * np.finfo(np.float64).eps * scale
-    known = np.zeros((n, 0)) if which == "both" else _kernel(matrix, zero)
-    vectors = _solve(matrix, k, which, known, np.zeros(known.shape[1]), advance)[1]
+    zero = (8.0 * n * np.finfo(np.float64).eps if inverse is None else _RESOLVED_BY_INVERSE) * scale
+    known = np.zeros((n, 0)) if which == "both" else known_vector(matrix, inverse, zero)
+    vectors = _solve(matrix, k, which, known, np.zeros(known.shape[1]), inverse, advance, restarts)[1]
     values, vectors = _rayleigh_ritz(matrix, np.column_stack([known, vectors]))
-    crossed = which != "both" and _near_zero(values).sum() > known.shape[1]
+    near_zero = np.abs(values) <= (zero if inverse else _SAME_EIGENVALUE * float(np.abs(values).max()))
+    kernel = np.linalg.norm(matrix @ known, axis=0) <= zero
+    crossed = which != "both" and near_zero.sum() > kernel.sum()
     if crossed:  # fewer than k eigenvalues come before zero, or copies of them are still missing
-        before = ~_near_zero(values) & (order_of(values, which) > 0)
+        before = ~near_zero & (order_of(values, which) > 0)
         if not before.any():
             raise ConvergenceError(_too_dense(k, n, which, "eigenvalues too near to zero"))
         values, vectors = values[before], vectors[:, before]
     ask = 1
     while True:
         order = order_of(values[np.abs(values) > zero], which)
-        same = _SAME_EIGENVALUE * float(np.abs(order).max(initial=0.0))
-        more, directions = _solve(matrix, ask, which, vectors, values, advance)
+        same = _SAME_EIGENVALUE * float(np.abs(order).max(initial=0.0)) if inverse is None else zero
+        more, directions = _solve(matrix, ask, which, vectors, values, inverse, advance, restarts)
         missing = order_of(more, which) >= order.min(initial=np.inf) - same
         if which == "both":
             missing &= np.abs(more) > zero
         if not missing.any():
-            break
+            return _End(values, vectors, float(np.abs(more).max()), zero, same, crossed)
         values, vectors = _rayleigh_ritz(matrix, np.column_stack([vectors, directions[:, missing]]))
         _check_extra(values, k, which, float(more[missing][0]), same)
         ask = min(2 * ask, 16) if missing.all() else 1
-    if crossed and len(order) < k:
-        return _all_pairs(matrix, k, which, len(order), advance)
-    if which != "both":
-        more = _solve(matrix, 1, "both", vectors, values, advance)[0]
-    remaining = float(np.abs(more).max())
-    # Copies found late push others beyond the k-th place: the same choice as for a dense matrix.
-    floor = np.sort(order)[::-1][min(k, len(order)) - 1] - same
-    kept = (np.abs(values) > zero) & (order_of(values, which) >= floor)
-    remaining = max(remaining, float(np.abs(values[~kept]).max(initial=0.0)))
-    averaged = _averaged(values[kept], same)
-    return _with_errors(matrix, averaged, vectors[:, kept], remaining if remaining > zero else 0.0)
 
 
-def _kernel(matrix: scipy.sparse.csr_array, zero: float) -> Floats:
-    """What is known of the zero eigenvalues of a connected graph, (n, 0) or (n, 1).
-
-    The kernel of D − A is 1, that of D + A on a bipartite graph is 1 on one side and −1 on the other. They stand at the
-    low end of the spectrum, where iteration would not tell them from the smallest eigenvalues that are kept.
-    """
-    n = matrix.shape[0]
-    off = scipy.sparse.tril(matrix, -1) + scipy.sparse.triu(matrix, 1)
-    # Two copies of each node, edges from one copy to the other: in two pieces if and only if the graph is bipartite.
-    _, piece = connected_components(scipy.sparse.block_array([[None, off], [off, None]]), directed=False)
-    for candidate in (np.ones(n), np.where(piece[:n] == piece[0], 1.0, -1.0)):
-        if np.abs(matrix @ candidate).max() <= zero:
-            kernel: Floats = candidate[:, None] / n**0.5
-            return kernel
-    return np.zeros((n, 0))
+def _both_ends(matrix: scipy.sparse.csr_array, k: int, advance: Advance | None) -> _End:
+    if eliminated(matrix).is_affordable:
+        with suppress(ConvergenceError):
+            return _first_pairs(matrix, k, "both", None, advance, _FEW_RESTARTS)
+        low, high = (_by_inverse(matrix, k, end, advance) for end in ("smallest", "largest"))
+        if low is not None and high is not None:
+            return _union(low, high)
+    return _first_pairs(matrix, k, "both", None, advance)
 
 
-def _near_zero(values: Floats) -> Flags:
-    near: Flags = np.abs(values) <= _SAME_EIGENVALUE * np.abs(values).max()
-    return near
+def _other_end(matrix: scipy.sparse.csr_array, end: _End, other: Which, advance: Advance | None) -> float:
+    """The largest |λ| left, where one end is so dense that the other may be, too."""
+    try:
+        return _largest_left(matrix, end, advance, _ERROR_TOLERANCE, _FEW_RESTARTS)
+    except ConvergenceError:
+        if (found := _by_inverse(matrix, 1, other, advance)) is None:
+            return _largest_left(matrix, end, advance, _ROUGH_TOLERANCE)
+        return max(end.next, float(np.abs(found.values).max()))
+
+
+def _largest_left(
+    matrix: scipy.sparse.csr_array,
+    end: _End,
+    advance: Advance | None,
+    tolerance: float | None = None,
+    restarts: int = _MOST_RESTARTS,
+) -> float:
+    more = _solve(matrix, 1, "both", end.vectors, end.values, None, advance, restarts, tolerance)[0]
+    return float(np.abs(more).max())
+
+
+def _union(low: _End, high: _End) -> _End:
+    """Pairs of both ends; all others lie between the next ones of either."""
+    return _End(
+        np.concatenate([low.values, high.values]),
+        np.column_stack([low.vectors, high.vectors]),
+        max(low.next, high.next),
+        max(low.zero, high.zero),
+        max(low.same, high.same),
+        at_zero=False,
+    )
+
+
+def _cut(matrix: scipy.sparse.csr_array, end: _End, k: int, which: Which, remaining: float) -> ExtremalPairs:
+    """The k first, and those equal to the last of them. Copies found late may have pushed others beyond that place."""
+    filled = np.abs(end.values) > end.zero
+    order = order_of(end.values, which)
+    first = np.sort(order[filled])[::-1][:k]
+    kept = filled & (order >= first.min(initial=np.inf) - end.same)
+    remaining = max(remaining, float(np.abs(end.values[~kept]).max(initial=0.0)))
+    averaged = _averaged(end.values[kept], end.same)
+    left_out = remaining if remaining > end.zero else 0.0
+    return _with_errors(matrix, averaged, end.vectors[:, kept], left_out, end.same)
 
 
 def _all_pairs(
@@ -278,31 +364,44 @@ def _check_extra(values: Floats, k: int, which: Which, boundary: float, same: fl
 
 
 def _solve(
-    matrix: scipy.sparse.csr_array, k: int, which: Which, found: Floats, values: Floats, advance: Advance | None
+    matrix: scipy.sparse.csr_array,
+    k: int,
+    which: Which,
+    found: Floats,
+    values: Floats,
+    inverse: Inverse | None,
+    advance: Advance | None,
+    restarts: int,
+    tolerance: float | None = None,
 ) -> tuple[Floats, Floats]:
     """The k first pairs of what remains of Z without the pairs (Λ, U) found so far.
 
-    At one end the operator is ±Z + c·I, with c so large that it has no negative eigenvalue. Deflated pairs have its
-    eigenvalue 0, so they come last.
+    At one end the operator is the inverse, or ±Z + c·I, with c so large that it has no negative eigenvalue. Deflated
+    pairs have its eigenvalue 0, so they come last.
     """
     sign, shift = (-1.0 if which == "smallest" else 1.0), 0.0
-    if which != "both":  # Gershgorin's circles
+    if which != "both" and inverse is None:  # Gershgorin's circles
         diagonal = matrix.diagonal()
         radius = np.asarray(abs(matrix).sum(axis=1)).reshape(-1) - np.abs(diagonal)
         shift = max(0.0, float((radius - sign * diagonal).max()))
     weights = sign * values + shift
 
+    def without_found(vector: Floats) -> Floats:
+        rest: Floats = vector - found @ (found.T @ vector)
+        return rest
+
     def apply(vector: Floats) -> Floats:
         if advance is not None:
             advance(1)
         flat = vector.reshape(-1)
+        if inverse is not None:
+            return without_found(inverse.apply(without_found(flat)))
         return np.asarray(sign * (matrix @ flat) + shift * flat - found @ (weights * (found.T @ flat)))
 
     n = matrix.shape[0]
     # A start of its own for each call: Lanczos sees of an eigenspace only what its start vector has of it, and after
     # deflation the first start has nothing left there, so that missing copies would stay unseen.
-    start = np.random.default_rng(found.shape[1]).standard_normal(n)
-    start -= found @ (found.T @ start)
+    start = without_found(np.random.default_rng(found.shape[1]).standard_normal(n))
     operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
     try:
         solved, vectors = scipy.sparse.linalg.eigsh(
@@ -310,12 +409,16 @@ def _solve(
             k,
             which="LM" if which == "both" else "LA",
             v0=start,
-            ncv=min(n, max(2 * k + 1, _KRYLOV_DIMENSION)),
-            tol=_SOLVER_TOLERANCE[which],
-            maxiter=_MOST_RESTARTS,
+            ncv=min(
+                n, max(2 * k + 1, _KRYLOV_DIMENSION if tolerance is None and inverse is None else _SMALL_DIMENSION)
+            ),
+            tol=tolerance or _SOLVER_TOLERANCE[which],
+            maxiter=restarts,
         )
     except scipy.sparse.linalg.ArpackError as error:
         raise ConvergenceError(_too_dense(k, n, which, str(error))) from None
+    if inverse is not None:
+        return inverse.eigenvalues(solved), vectors
     return sign * (solved - shift), vectors
 
 
