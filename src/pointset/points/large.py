@@ -432,8 +432,8 @@ def _too_dense(k: int, n: int, which: Which, reason: str) -> str:
         )
     return (
         f"the sparse eigensolver did not converge for {k} pairs of a component of {n:,} nodes ({reason}): that end of "
-        "its spectrum lies too densely, as both ends do for long chains and the low end of the Laplacian often does. "
-        f"{remedy}; components of up to {_DENSE_AFTER_ALL_NODES:,} nodes are solved in any case"
+        "its spectrum lies too densely, and the inverse, which would help, is forecast to take too long or too much "
+        f"memory. {remedy}; components of up to {_DENSE_AFTER_ALL_NODES:,} nodes are solved in any case"
     )
 
 

@@ -288,8 +288,7 @@ def rebuild(points: MagneticPoints) -> tuple[Tensor, float]:
     matrix = points.inner_products().to(torch.complex128)
     if not torch.isfinite(torch.view_as_real(matrix)).all():
         raise GraphError("the eigenpairs contain NaN or infinity, so no graph can be rebuilt")
-    precision = torch.finfo(points.eigenvalues.dtype).eps if points.eigenvalues.dtype != torch.float64 else 0.0
-    bound = relative_error_bound(n, precision) * float(points.eigenvalues.max() if points.rank else 0.0)
+    bound = relative_error_bound(n) * float(points.eigenvalues.max() if points.rank else 0.0)
     bound += points.truncation.spectral_error if points.truncation is not None else 0.0
     mean = matrix.abs().fill_diagonal_(0.0)
     clear = mean > _MARGIN * bound
@@ -320,8 +319,8 @@ def _strongest(points: MagneticPoints, noisy: Tensor, error: Tensor) -> Tensor:
     if hidden or (whole and bool((error.flatten()[chosen] >= _QUARTER).any())):
         _refuse_truncated(points)
         raise GraphError(
-            f"not all of the {points.num_edges} edges stand out from the rounding of points of type "
-            f"{points.eigenvalues.dtype}. Convert again with a larger q, or with weights nearer to each other"
+            f"not all of the {points.num_edges} edges stand out from the rounding of the points. Convert again with a "
+            "larger q, or with weights nearer to each other"
         )
     if bool((noisy.flatten()[others].abs() > _MARGIN * error.flatten()[others]).any()):
         _refuse_truncated(points)
