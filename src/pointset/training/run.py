@@ -213,7 +213,7 @@ def _checkpoint(folder: RunFolder, recipe: Recipe, data: TrainingData) -> Checkp
     if not folder.last_checkpoint.exists():
         return None
     checkpoint = read_checkpoint(folder.last_checkpoint)
-    if checkpoint.run not in ("", run_digest(recipe, data.dataset.split)):
+    if checkpoint.run not in ("", run_digest(folder, recipe, data.dataset.split)):
         raise SpecError(
             f"{folder.last_checkpoint} is of another run: its settings or its split differ from {folder.recipe}. Put "
             "back the run's own, or remove it, and training begins at epoch 1"
@@ -280,7 +280,7 @@ def _write_start(
     about |= {"extensions": own} if own else {}
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
-    about["recipe_sha256"] = recipe_digest(request.recipe)
+    about["recipe_sha256"] = recipe_digest(folder, request.recipe)
     write_json(folder.environment, about)
     save_split(folder.split, dataset.split, count=len(dataset), made_by=dataset.card.split)
     with replacing(folder.recipe) as temporary:
@@ -366,7 +366,7 @@ def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
 def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> None:
     """Refuse to resume with an edited recipe.yaml, or with data or a split that changed."""
     noted = read_json(folder.environment) if folder.environment.exists() else {}
-    if noted.get("recipe_sha256", recipe_digest(recipe)) != recipe_digest(recipe):
+    if noted.get("recipe_sha256", now := recipe_digest(folder, recipe)) != now:
         raise SpecError(f"{folder.recipe} was edited after the run had started; expected it as it was. {_UNDO}")
     source = noted.get("data")
     before = source.get("sha256") if recipe.dataset.file is not None and isinstance(source, dict) else None
