@@ -64,6 +64,22 @@ def test_an_edited_recipe_is_not_resumed(half: Path, before: str, after: str) ->
         run(read_recipe(file), half, resume=True)
 
 
+def test_an_edited_recipe_of_a_finished_run_is_told(recipe: Recipe, tmp_path: Path) -> None:
+    """Its settings would be taken for those of the model, in the report and by whoever trains by it again."""
+    folder = tmp_path / "run"
+    run(recipe, folder)
+    invoke("report", folder), invoke("evaluate", folder)  # without a warning, which would be an error here
+    assert "was edited" not in (folder / "report.html").read_text()
+    file = folder / "recipe.yaml"
+    file.write_text(file.read_text().replace("lr: 0.005", "lr: 0.5"))
+    for words in (("report", folder), ("evaluate", folder), ("report", folder, folder, "-o", tmp_path / "two.html")):
+        with pytest.warns(UserWarning, match=r"recipe\.yaml was edited after the run had started"):
+            invoke(*words)
+    assert "recipe.yaml was edited after the run had started" in (folder / "report.html").read_text()
+    said = invoke("train", "--resume", "--run-dir", folder, code=1)[1]
+    assert "was edited after the run had started; expected it as it was" in said
+
+
 def test_weights_of_another_model_are_named(half: Path, recipe: Recipe) -> None:
     environment = read_json(half / "environment.json")
     write_json(half / "environment.json", {key: environment[key] for key in environment if key != "recipe_sha256"})

@@ -6,6 +6,8 @@ user's file is a plain recipe, and may say ``extends: NAME`` and only what diffe
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -74,6 +76,12 @@ def read_settings(file: Path) -> dict[str, Any]:
         FileFormatError: the file is not the YAML of a recipe.
     """
     return _own(file)
+
+
+def settings_digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 over all settings but the name, which may be another when a run is resumed."""
+    settings = {key: value for key, value in values.items() if key != "name"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _unregistered(name_or_path: str | Path, values: Mapping[str, Any]) -> str:

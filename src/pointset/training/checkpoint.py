@@ -23,7 +23,7 @@ from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import open_safetensors, replacing
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import read_settings
+from pointset.runs.recipe_files import read_settings, settings_digest
 from pointset.runs.result import EpochRow
 
 _NOTE, _VERSION = "pointset", 1
@@ -160,14 +160,12 @@ def run_digest(folder: RunFolder, recipe: Recipe, split: Mapping[str, Integers])
 
 
 def recipe_digest(folder: RunFolder, recipe: Recipe) -> str:
-    """SHA-256 over all settings but the name, which may be another when a run is resumed.
+    """The digest of all settings.
 
     Of a run that has begun, they are those that its ``recipe.yaml`` states: where an earlier version wrote it, keys
     that are newer are not among them, and the run is the same without them.
     """
-    stated = read_settings(folder.recipe) if folder.has_run else recipe.as_dict()
-    settings = {key: value for key, value in stated.items() if key != "name"}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    return settings_digest(read_settings(folder.recipe) if folder.has_run else recipe.as_dict())
 
 
 def weights_of(module: nn.Module) -> State:
