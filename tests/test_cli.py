@@ -454,6 +454,11 @@ def test_ctrl_c_while_torch_is_loading_waits_until_it_is_loaded(tmp_path: Path) 
     assert (tmp_path / "loaded").exists() and not (tmp_path / "out.safetensors").exists()
 
 
+def test_python_m_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "pointset", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"pointset {pointset.__version__}\n")
+
+
 def test_ctrl_c_while_the_commands_are_imported() -> None:
     program = (
         "import sys\n"

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from pointset.cli.datasets_show import category_names, choose_graphs, describe_task, short_name
@@ -156,6 +158,16 @@ def test_classes_and_labels_are_counted() -> None:
     rows = [line.split() for line in invoke("show", "labels", "--data-dir", "data")[0].splitlines()]
     assert ["antiviral", "2", "1", "66.7", "%", "1"] in rows
     assert ["toxic", "2", "2", "50.0", "%", "0"] in rows
+
+
+def test_of_very_many_columns_some_are_shown() -> None:
+    ends = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Data(x=torch.rand(3, 5_000), edge_index=ends, y=torch.rand(1)) for _ in range(20)]
+    torch.save(graphs, "wide.pt")
+    shown, _ = invoke("check", "wide.pt")
+    assert "5000 real columns" in shown and "column 59 " in shown and "column 60 " not in shown
+    assert "… and 4,940 more; --json has all" in shown
+    assert len(printed_json("check", "wide.pt")["statistics"]["node_columns"]) == 5_000
 
 
 def test_without_its_files_the_card_is_shown_and_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:

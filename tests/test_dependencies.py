@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # scripts, not a package
 
-from dependencies import EXTRAS, REPOSITORY, RUNTIME, audit_result, lock_text, locked_packages, read_lock
+from dependencies import EXTRAS, REPOSITORY, RUNTIME, audit, audit_result, lock_text, locked_packages, read_lock
 
 
 def canonical(name: str) -> str:
@@ -63,6 +63,13 @@ def test_what_pip_reports_becomes_a_lock_and_is_read_back(tmp_path: Path) -> Non
 def test_a_file_without_a_hash_is_refused() -> None:
     with pytest.raises(SystemExit, match=r"no SHA-256 for numpy 2\.0"):
         locked_packages({"install": [installed("numpy", "2.0", {"archive_info": {}})]})
+
+
+def test_an_audit_without_its_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing of the packages, and must not look as if there were no data on them."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(SystemExit, match="pip-audit is not installed"):
+        audit()
 
 
 def test_the_audit_fails_on_a_vulnerability_and_says_what_was_not_audited(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -14,7 +16,7 @@ import pytest
 from pointset.errors import FileFormatError, MemoryForecastError, PointsetError, SpecError
 from pointset.files import read_json, write_json
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import read_recipe
+from pointset.runs.recipe_files import read_recipe, read_settings, to_yaml
 from pointset.training.checkpoint import ProgressRecord, read_checkpoint, save_checkpoint
 from pointset.training.loop import TrainingLoop
 from pointset.training.run import train
@@ -60,6 +62,22 @@ def test_an_edited_recipe_is_not_resumed(half: Path, before: str, after: str) ->
     file.write_text(text.replace(before, after))
     with pytest.raises(SpecError, match="was edited after the run had started"):
         run(read_recipe(file), half, resume=True)
+
+
+def test_an_edited_recipe_of_a_finished_run_is_told(recipe: Recipe, tmp_path: Path) -> None:
+    """Its settings would be taken for those of the model, in the report and by whoever trains by it again."""
+    folder = tmp_path / "run"
+    run(recipe, folder)
+    invoke("report", folder), invoke("evaluate", folder)  # without a warning, which would be an error here
+    assert "was edited" not in (folder / "report.html").read_text()
+    file = folder / "recipe.yaml"
+    file.write_text(file.read_text().replace("lr: 0.005", "lr: 0.5"))
+    for words in (("report", folder), ("evaluate", folder), ("report", folder, folder, "-o", tmp_path / "two.html")):
+        with pytest.warns(UserWarning, match=r"recipe\.yaml was edited after the run had started"):
+            invoke(*words)
+    assert "recipe.yaml was edited after the run had started" in (folder / "report.html").read_text()
+    said = invoke("train", "--resume", "--run-dir", folder, code=1)[1]
+    assert "was edited after the run had started; expected it as it was" in said
 
 
 def test_weights_of_another_model_are_named(half: Path, recipe: Recipe) -> None:
@@ -119,6 +137,47 @@ def test_a_checkpoint_of_an_older_version_is_resumed(half: Path, recipe: Recipe)
     assert before.run and before.progress.epoch == 1
     save_checkpoint(file, before.groups, before.progress)  # which does not say of which run it is
     assert run(recipe, half, resume=True)["epochs"] == 2
+
+
+def _as_an_earlier_version_left_it(folder: Path) -> None:
+    """Its recipe.yaml lacks the keys that came later, and so does what was noted of them."""
+    values = read_settings(folder / "recipe.yaml")
+    del values["dataset"]["edge_weight_offset"], values["model"]["matrix"], values["model"]["rank"]
+    (folder / "recipe.yaml").write_text(to_yaml(values))
+    settings = {key: value for key, value in values.items() if key != "name"}
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    write_json(folder / "environment.json", read_json(folder / "environment.json") | {"recipe_sha256": digest})
+
+
+def test_a_run_begun_by_an_earlier_version_is_resumed_twice(
+    half: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that are newer than the run have their defaults. Its checkpoint was not written yet, or is lost."""
+    _as_an_earlier_version_left_it(half)
+    (half / "checkpoints" / "last.safetensors").unlink()
+    longer = TrainingLoop._end_epoch
+
+    def die(fitting: TrainingLoop) -> None:
+        longer(fitting)
+        fitting.save()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingLoop, "_end_epoch", die)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, half, resume=True)
+    monkeypatch.undo()
+    assert read_checkpoint(half / "checkpoints" / "last.safetensors").progress.epoch == 1
+    assert run(read_recipe(half), half, resume=True)["epochs"] == 2
+
+
+@pytest.mark.parametrize("line", ["  edge_weight_offset: 2", "  matrix: adjacency"])
+def test_a_newer_key_that_is_written_into_an_earlier_run_is_an_edit(half: Path, line: str) -> None:
+    _as_an_earlier_version_left_it(half)
+    group = "dataset" if "edge" in line else "model"
+    file = half / "recipe.yaml"
+    file.write_text(file.read_text().replace(f"{group}:\n", f"{group}:\n{line}\n"))
+    with pytest.raises(SpecError, match="was edited after the run had started"):
+        run(read_recipe(file), half, resume=True)
 
 
 def test_without_its_checkpoint_a_run_begins_again_and_says_so(

@@ -131,6 +131,21 @@ def test_a_study_of_something_else_is_refused(tuned: TuningResult, recipe: Recip
     assert len(tune(recipe, tuned.folder, trials=TRIALS, ranges=RANGES, device="cpu").trials) == TRIALS
 
 
+def test_a_study_of_an_earlier_version_is_taken_up(recipe: Recipe, tmp_path: Path) -> None:
+    """Keys that came later are not in what it noted, and have their defaults."""
+    storage, space = open_storage(None, tmp_path), search_space(recipe, RANGES)
+    study = open_study(storage, "small", space, metric="mae", seed=0, pruning=True)
+    about = study.user_attrs["pointset"]
+    del about["recipe"]["dataset"]["edge_weight_offset"], about["recipe"]["model"]["matrix"]
+    study.set_user_attr("pointset", about)
+    again = open_study(storage, "small", space, metric="mae", seed=0, pruning=True)
+    assert [one.state for one in again.trials] == [TrialState.WAITING]
+    other = search_space(changed(recipe, dataset__edge_weight_offset=1), RANGES)
+    with pytest.raises(SpecError, match=r"dataset\.edge_weight_offset: 0 → 1"):
+        open_study(storage, "small", other, metric="mae", seed=0, pruning=True)
+    storage.engine.dispose()
+
+
 def test_the_report_shows_all_of_it(tuned: TuningResult, tmp_path: Path) -> None:
     content = json.loads((tuned.folder / "tuning.json").read_text())
     content["trials"][1] |= {"state": "failed", "error": "<b>no memory</b>", "value": None}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import platform
 import subprocess
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXTRAS = {
-    "requirements.lock": ("chem", "report", "tune", "tables"),
+    "requirements.lock": ("chem", "report", "tune", "tables", "sign"),
     "requirements-dev.lock": ("chem", "report", "tune", "tables", "bench", "dev", "docs", "release"),
 }
 RUNTIME = next(iter(EXTRAS))
@@ -100,6 +101,8 @@ def audit() -> int:
     name = "requirements-dev.lock"
     if not (REPOSITORY / name).exists():
         raise SystemExit(f"audit: there is no {name}; write it with 'make lock'")
+    if importlib.util.find_spec("pip_audit") is None:
+        raise SystemExit("audit: pip-audit is not installed; 'make audit' installs it")
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes", "-r", name]
     done = subprocess.run(
         [*command, "--format", "json", "--progress-spinner", "off"], cwd=REPOSITORY, capture_output=True, text=True

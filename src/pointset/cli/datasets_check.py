@@ -20,7 +20,7 @@ from pointset.cli.console import (
     show_error,
     show_left_out,
 )
-from pointset.cli.datasets_show import choose_graphs, describe, show_dataset
+from pointset.cli.datasets_show import MOST_ROWS, choose_graphs, describe, show_dataset
 from pointset.cli.options import JsonFlag, NoHeaderFlag, SheetOption, SmilesOption, check_folder_of, refuse_options
 from pointset.text import counted, printable
 
@@ -46,7 +46,6 @@ _MOST_NODES_DRAWN = 200
 _ONLY_MOLECULES = ("smiles", "weights", "duplicates", "no_header", "sheet", "hydrogens", "lenient")
 _ONLY_GRAPHS = ("table", "level")
 _SHOWN_EXAMPLES = 3
-_MOST_COLUMNS = 60
 
 
 def check(
@@ -192,12 +191,12 @@ def _show_columns(judgement: Judgement) -> None:
     """What each column is taken for; and the question that training will ask."""
     console = output_console()
     table = plain_table(console, "column", "values", "example", "taken for", "because", numbers=["values"])
-    for one in judgement.columns[:_MOST_COLUMNS]:
+    for one in judgement.columns[:MOST_ROWS]:
         values = counted(one.values, one.kind.removesuffix("s")) if one.values else one.kind
         cells = (one.name, values, one.example, one.role.value, one.reason)
         table.add_row(*(Text(printable(cell)) for cell in cells))  # a unit such as [nM] is no markup
     console.print(table)
-    if (more := len(judgement.columns) - _MOST_COLUMNS) > 0:
+    if (more := len(judgement.columns) - MOST_ROWS) > 0:
         console.print(f"… and {counted(more, 'more column')}")
     if judgement.asks:
         for line in f"Training will ask which columns are the targets. {judgement.question()}".split("\n"):

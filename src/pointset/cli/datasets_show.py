@@ -44,6 +44,7 @@ DataFolderOption = Annotated[
         metavar="DIR", help="The folder of the data; by default what POINTSET_DATA names.", exists=True, file_okay=False
     ),
 ]
+MOST_ROWS = 60  # of a table; columns may be many thousands
 _MOST_DRAWN = 60  # graphs in a picture
 _WIDEST = 110  # columns of text, and of drawings side by side
 _SPREAD = ("mean", "std", "min", "max")
@@ -348,10 +349,12 @@ def _print_table(console: Console, title: str, headers: Sequence[str], rows: Seq
     for column in table.columns[1:]:
         column.no_wrap, column.min_width = True, 9
     table.columns[0].overflow, table.columns[0].min_width = "fold", 20
-    for row in rows:
+    for row in rows[:MOST_ROWS]:
         table.add_row(*row)
     console.print()
     console.print(table)
+    if (more := len(rows) - MOST_ROWS) > 0:
+        console.print(f"… and {more:,} more; --json has all")
 
 
 def _spread_cells(spread: Spread | None) -> list[str]:

@@ -19,6 +19,7 @@ from pointset.metrics import metric_named
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed, read_recipe
+from pointset.runs.records import warn_if_edited
 from pointset.runs.result import read_result
 from pointset.text import counted
 from pointset.training.bundle import Bundle, read_bundle
@@ -121,6 +122,7 @@ def _recorded(folder: RunFolder, public_key: str | Path | None) -> _Recorded:
     """Of a finished run, or of a bundle with its recipe."""
     if folder.has_run and folder.is_finished:
         bundle, result = read_bundle(folder.bundle, public_key=public_key), read_result(folder.result)
+        warn_if_edited(folder)
         return _Recorded(read_recipe(folder.recipe), bundle, result["metric"], result["test"])
     if folder.has_run:
         raise MissingDataError(f"there is no finished run in {folder.path}; resume it with `pointset train --resume`")

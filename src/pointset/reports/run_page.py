@@ -18,7 +18,7 @@ from pointset.reports.scores import beside_baseline, part_score, score_section, 
 from pointset.reports.uncertainty import trust_section
 from pointset.reports.verdict import Verdict, recipe_notes, verdict_on
 from pointset.runs.recipe import DatasetChoice, Recipe, Schedule, Trainer
-from pointset.runs.records import RunRecord
+from pointset.runs.records import EDITED, RunRecord
 from pointset.runs.result import RunResult
 from pointset.text import (
     byte_size,
@@ -65,7 +65,7 @@ def run_page(run: RunRecord) -> dict[str, Any]:
         "tiles": _unfinished_tiles(run) if result is None else _tiles(run, result, verdict),
         "curves": learning_curves(run),
         "learned_from": _learned_from(run, noun),
-        "warnings": result.warnings if result is not None else [],
+        "warnings": [*([f"recipe.yaml {EDITED}"] * run.is_edited), *(result.warnings if result is not None else [])],
         "predictions": prediction_section(run, measured=noun == "molecule"),
         "trust": trust_section(run, noun),
         "scores": score_section(result, noun) if result is not None else None,

@@ -6,6 +6,8 @@ user's file is a plain recipe, and may say ``extends: NAME`` and only what diffe
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -65,6 +67,21 @@ def read_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
         return Recipe.from_dict(chosen)
     except SpecError as error:
         raise SpecError(_unregistered(name_or_path, chosen) or f"{place}{error}") from None
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The plain values that a recipe's file states, without the defaults of what it does not mention.
+
+    Raises:
+        FileFormatError: the file is not the YAML of a recipe.
+    """
+    return _own(file)
+
+
+def settings_digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 over all settings but the name, which may be another when a run is resumed."""
+    settings = {key: value for key, value in values.items() if key != "name"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _unregistered(name_or_path: str | Path, values: Mapping[str, Any]) -> str:
@@ -250,6 +267,16 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
+
+
+def default_settings() -> dict[str, Any]:
+    """Every key that has a default, by dotted key: what a recipe of an earlier version means by not mentioning it."""
+    must_be_given = {"name": "any", "trainer.epochs": 1, "trainer.batch_size": 1}
+    plain: dict[str, Any] = {}
+    for path, value in must_be_given.items():
+        _set(plain, path, value)
+    values = flattened(Recipe.from_dict(plain).as_dict())
+    return {key: value for key, value in values.items() if key not in must_be_given}
 
 
 def _value(path: str, text: str) -> Any:

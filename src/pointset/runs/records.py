@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,9 +24,10 @@ from pointset.errors import FileFormatError
 from pointset.files import check_regular, open_text, read_json, read_text
 from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
-from pointset.runs.recipe_files import from_yaml
+from pointset.runs.recipe_files import from_yaml, read_settings, settings_digest
 from pointset.runs.result import Recorded, RunResult, Whole
 
+EDITED = "was edited after the run had started: its settings are not those that the model was trained by"
 Columns = dict[str, Floats]  # of a CSV file: name → (rows,), NaN where a cell is empty
 
 
@@ -158,6 +160,7 @@ class RunRecord:
     epochs: Columns  # of metrics.csv; empty before the first epoch has ended
     examples: Examples
     environment: dict[str, Any]
+    is_edited: bool = False  # its recipe, after it had started
 
     @cached_property
     def predictions(self) -> Predictions | None:
@@ -210,7 +213,21 @@ def read_run(folder: str | Path) -> RunRecord:
             epochs=read_columns(files.metrics) if files.metrics.exists() else {},
             examples=_checked(Examples, examples or {}, files.examples),
             environment=_json(files.environment) or {},
+            is_edited=warn_if_edited(files),
         )
+
+
+def is_edited(folder: RunFolder) -> bool:
+    """Whether recipe.yaml says something else than what the run began with, as far as the run noted it."""
+    noted = (_json(folder.environment) or {}).get("recipe_sha256")
+    return noted is not None and noted != settings_digest(read_settings(folder.recipe))
+
+
+def warn_if_edited(folder: RunFolder) -> bool:
+    """The same, with a warning: who looks at a run takes what its recipe says for what its model was trained by."""
+    if edited := is_edited(folder):
+        warnings.warn(f"{folder.recipe} {EDITED}", stacklevel=3)
+    return edited
 
 
 @contextmanager

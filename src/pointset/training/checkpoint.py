@@ -21,7 +21,9 @@ from torch import Tensor, nn
 from pointset.arrays import Integers
 from pointset.errors import FileFormatError, MissingDataError
 from pointset.files import open_safetensors, replacing
+from pointset.runs.folder import RunFolder
 from pointset.runs.recipe import Recipe
+from pointset.runs.recipe_files import read_settings, settings_digest
 from pointset.runs.result import EpochRow
 
 _NOTE, _VERSION = "pointset", 1
@@ -149,18 +151,21 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, state: State) -> None
     optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
 
 
-def run_digest(recipe: Recipe, split: Mapping[str, Integers]) -> str:
+def run_digest(folder: RunFolder, recipe: Recipe, split: Mapping[str, Integers]) -> str:
     """What a checkpoint must agree in with the run that it is resumed for: settings and split, SHA-256."""
-    digest = hashlib.sha256(recipe_digest(recipe).encode())
+    digest = hashlib.sha256(recipe_digest(folder, recipe).encode())
     for part in sorted(split):
         digest.update(part.encode() + np.ascontiguousarray(split[part], dtype="<i8").tobytes())
     return digest.hexdigest()
 
 
-def recipe_digest(recipe: Recipe) -> str:
-    """SHA-256 over all settings but the name, which may be another when a run is resumed."""
-    settings = {key: value for key, value in recipe.as_dict().items() if key != "name"}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+def recipe_digest(folder: RunFolder, recipe: Recipe) -> str:
+    """The digest of all settings.
+
+    Of a run that has begun, they are those that its ``recipe.yaml`` states: where an earlier version wrote it, keys
+    that are newer are not among them, and the run is the same without them.
+    """
+    return settings_digest(read_settings(folder.recipe) if folder.has_run else recipe.as_dict())
 
 
 def weights_of(module: nn.Module) -> State:

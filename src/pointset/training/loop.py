@@ -81,7 +81,7 @@ class TrainingLoop:
         self.graphs = data.part("train")
         sizes = data.points.num_nodes[self.graphs], data.points.ranks[self.graphs]
         self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, processes=fabric.world_size)
-        self._run = run_digest(recipe, data.given.split)
+        self._run = run_digest(folder, recipe, data.given.split)
         self.recipe = recipe = with_enough_epochs(recipe, len(self.batches))
         self.dtype = DTYPES[recipe.trainer.precision]
         self.loader = PointLoader(

@@ -35,6 +35,7 @@ from pointset.machine import cores
 from pointset.runs.folder import RunFolder, check_space
 from pointset.runs.recipe import Recipe, check_ready, check_schedule, check_snapshots
 from pointset.runs.recipe_files import changed, flattened, read_recipe
+from pointset.runs.records import is_edited
 from pointset.runs.result import environment, read_result, write_metrics
 from pointset.stopping import SIGNALS, end_in_time, saving
 from pointset.training.baselines import missing_baseline
@@ -138,6 +139,8 @@ def _train(request: _Request, resume: bool, data: TrainingData | None) -> dict[s
     _check_request(request, data)
     if resume and folder.has_run:
         check_same_recipe(folder, chosen)
+        if is_edited(folder):
+            raise SpecError(f"{folder.recipe} was edited after the run had started; expected it as it was. {_UNDO}")
         if folder.is_finished:
             return read_result(folder.result)
     with folder.claim(resume=resume) if is_first_process() else nullcontext():
@@ -215,7 +218,7 @@ def _checkpoint(folder: RunFolder, recipe: Recipe, data: TrainingData) -> Checkp
     if not folder.last_checkpoint.exists():
         return None
     checkpoint = read_checkpoint(folder.last_checkpoint)
-    if checkpoint.run not in ("", run_digest(recipe, data.given.split)):
+    if checkpoint.run not in ("", run_digest(folder, recipe, data.given.split)):
         raise SpecError(
             f"{folder.last_checkpoint} is of another run: its settings or its split differ from {folder.recipe}. Put "
             "back the run's own, or remove it, and training begins at epoch 1"
@@ -282,7 +285,7 @@ def _write_start(
     about |= {"extensions": own} if own else {}
     source = dataset.provenance
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
-    about["recipe_sha256"] = recipe_digest(request.recipe)
+    about["recipe_sha256"] = recipe_digest(folder, request.recipe)
     write_json(folder.environment, about)
     save_split(folder.split, dataset.split, count=dataset.split_count, made_by=dataset.card.split)
     with replacing(folder.recipe) as temporary:
@@ -366,11 +369,8 @@ def check_same_recipe(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse to resume with an edited recipe.yaml, or with data or a split that changed."""
-    noted = read_json(folder.environment) if folder.environment.exists() else {}
-    if noted.get("recipe_sha256", recipe_digest(recipe)) != recipe_digest(recipe):
-        raise SpecError(f"{folder.recipe} was edited after the run had started; expected it as it was. {_UNDO}")
-    source = noted.get("data")
+    """Refuse to resume with data or a split that changed."""
+    source = (read_json(folder.environment) if folder.environment.exists() else {}).get("data")
     before = source.get("sha256") if recipe.dataset.file is not None and isinstance(source, dict) else None
     if before and before != list(dataset.provenance.sha256):
         raise SpecError(f"the data {recipe.dataset.file} changed after the run had started; expected the same. {_UNDO}")

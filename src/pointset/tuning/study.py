@@ -36,7 +36,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLA
 from pointset.errors import MissingExtraError, PointsetError, SpecError
 from pointset.files import check_regular, try_lock
 from pointset.metrics import metric_named
-from pointset.runs.recipe_files import flattened
+from pointset.runs.recipe_files import default_settings, flattened
 from pointset.tuning.ranges import Space
 from pointset.tuning.result import DATABASE, WORKERS
 
@@ -176,7 +176,11 @@ def _pruner(space: Space, pruning: bool) -> BasePruner:
 
 
 def _check_same(study: Study, about: dict[str, Any]) -> None:
-    known, now = flattened(_about(study)), flattened(about)
+    begun = _about(study)
+    searched = begun.get("ranges", {})
+    defaults = {f"recipe.{key}": value for key, value in default_settings().items() if key not in searched}
+    known, now = flattened(begun), flattened(about)
+    known = {key: value for key, value in defaults.items() if key in now} | known  # keys newer than the study, too
     differ = [key for key in {**known, **now} if known.get(key) != now.get(key)]
     if differ:
         lines = [f"  {key.removeprefix('recipe.')}: {known.get(key)!r} → {now.get(key)!r}" for key in differ[:_SHOWN]]
