@@ -304,7 +304,11 @@ class LocalPSTLayer(LinearPSTLayer):
 
 
 class LinearPST(LayerStack):
-    """``pst-linear``; ``REPEATS`` is k, scalar channels for each channel of vectors."""
+    """``pst-linear``: layers on s + w ρ/n; ``REPEATS`` is k, scalar channels for each channel of vectors.
+
+    The points are longer by √(n/ρ) than those of the graph and sums smaller by ρ/n, so that without this number the
+    layers would take a cycle of four nodes for two separate edges.
+    """
 
     takes_padding = True
     REPEATS = 2
@@ -316,6 +320,12 @@ class LinearPST(LayerStack):
 
         super().__init__(layer, channels, layers)
         enlarge_first_weights(self)
+        self.size = nn.Parameter(torch.randn(channels))
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state, with the same shapes."""
+        scale = surroundings_of(state).scale
+        return super().forward(state._replace(s=state.s + self.size.view(-1, 1, 1) * scale))
 
 
 class LocalLinearPST(LinearPST):
