@@ -8,9 +8,10 @@ v (h, B, n, r); d = 2h. With ŝ = LayerNorm(s), v̂ the bounded v and ρ = Σ|λ
 * x_i = ρ/n Σ_j ⟨q_i, k_j⟩ t_j: heads on scalars, where channel c of q and k weighs channels c, c + h, … of t;
 * y_i = ρ/n Σ_j ⟨q_i, k_j⟩ (1 + g_j) b_j: heads on vectors;
 * z_i = ⟨y_i, a_i⟩ = ρ/n Σ_j ⟨q_i, k_j⟩ ⟨b_j, a_i⟩ (1 + g_j): products of two heads;
-* s_i ← s_i + W_o (gates of ŝ_i ⊙ (x_i ‖ z_i ‖ mean of m)) + b_o, in ``pst-linear-edges`` also ‖ the local term of t_i;
+* s_i ← s_i + W_o ψ(gates of ŝ_i ⊙ (x_i ‖ z_i ‖ mean of m)) + b_o with ψ(u) = u / √(1 + mean u² / 25), in
+  ``pst-linear-edges`` also ‖ Σ_j (Z_ij + e_ij) ⊙ t_j, the local term, with Z = D^-½AD^-½;
 * s_i ← s_i + MLP(LayerNorm(s_i) ‖ ⟨q_i, a_i⟩);
-* v_i ← v_i + y_i, not in the last layer, whose vectors nothing reads.
+* v_i ← v_i + α y_i, not in the last layer, whose vectors nothing reads.
 
 Cost n·r²·h + n·r·h² + n·d² a layer and graph in time, n·(r·h + d) in memory. Equivariant to O(r) and to permutations of
 the points. Nodes of large graphs are computed in chunks, which the backward pass computes again: beside the state, a
@@ -37,6 +38,7 @@ from pointset.encoders.layers import (
     ChannelNorm,
     LayerStack,
     PointState,
+    ScalarBound,
     VectorBound,
     enlarge_first_weights,
     masked,
@@ -67,8 +69,9 @@ class _Times(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
+        values = matrix.values.to(x.dtype)
         return embedding_bag(
-            matrix.columns, x, matrix.first, mode="sum", per_sample_weights=matrix.values, include_last_offset=True
+            matrix.columns, x, matrix.first, mode="sum", per_sample_weights=values, include_last_offset=True
         )
 
     @staticmethod
@@ -205,11 +208,14 @@ class LinearPSTLayer(nn.Module):
     """A layer as the head of this file has it, with ``local`` the one of ``pst-linear-edges``."""
 
     takes_padding = True
+    FIRST_STEP = 0.1  # with 1, what many layers multiply drowns the points, and training is slow (docs/encoders.md)
 
     def __init__(self, scalars: int, channels: int, *, last: bool = False, local: bool = False):
         super().__init__()
-        self.channels, self.last, self.local = channels, last, local
+        self.channels, self.local = channels, local
         self.norm_s, self.norm_mixed, self.bound_v = ChannelNorm(), ChannelNorm(), VectorBound()
+        self.bound_heads = ScalarBound()
+        self.step = None if last else nn.Parameter(torch.full((channels, 1, 1, 1), self.FIRST_STEP))  # α
         self.queries = ChannelLinear(channels, 2 * channels, bias=False)  # q, a
         self.keys = ChannelLinear(channels, 2 * channels, bias=False)  # k, b
         self.values = ChannelLinear(scalars, 2 * scalars + channels)  # V: t, m, g
@@ -235,7 +241,7 @@ class LinearPSTLayer(nn.Module):
             run(self._updated, *chunk, together, mean) for chunk in zip(all_s, all_v, locals_, strict=True)
         ]
         s = torch.cat([part[0] for part in updated], 2)
-        return state._replace(s=s) if self.last else state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
+        return state._replace(s=s) if self.step is None else state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
 
     def _sums(self, s: Tensor, v: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Of some points: Σ_j k_j (b'_j ‖ t_j)ᵀ, (h, B, r, r + k); Σ_j m_j, (d, B, 1); and t, (d, B, n)."""
@@ -254,9 +260,9 @@ class LinearPSTLayer(nn.Module):
         y, x = (q @ together).split([rank, d // h], -1)
         of_x, of_mean, of_z = self.gates(self.norm_s(s)).split([d, d, h])
         heads = [(1 + of_x) * by_scalar_channel(x), (1 + of_z) * row_products(y, a), of_mean * mean]
-        s = s + self.out(torch.cat(heads if local is None else [*heads, local]))
+        s = s + self.out(self.bound_heads(torch.cat(heads if local is None else [*heads, local])))
         s = s + self.mixer(torch.cat([self.norm_mixed(s), row_products(q, a)]))
-        return s, v if self.last else v + y
+        return s, v if self.step is None else v + self.step * y
 
     def _local(self, around: Surroundings, t: Tensor) -> Tensor | None:
         """Σ_j (Z_ij + e_ij) ⊙ t_j, the latter where edges have features; channel c of e weighs channels c, c + h, …"""
