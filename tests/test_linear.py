@@ -1,4 +1,4 @@
-"""pst-linear: its equations as loops over pairs, chunks of nodes, truncated points, and that nothing of size n² is made."""
+"""pst-linear: its equations as loops over pairs, chunks of nodes, truncated points, and nothing of size n²."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_the_first_scalars_of_pst_linear_edges_are_a_polynomial_of_the_matrix() 
     model = PointModel.from_preset("pst-linear-edges", node=3, dim=4, layers=1, level="node").double()
     model.encoder.layers = torch.nn.ModuleList()
     torch.nn.init.normal_(model.encoder.steps)  # type: ignore[arg-type]
-    data = Data(num_nodes=6, x=torch.tensor([0, 1, 2, 0, 1, 2]), edge_index=torch.tensor(list(nx.cycle_graph(6).edges)).T)
-    data.edge_index = torch.cat([data.edge_index, data.edge_index.flip(0)], dim=1)
+    edges = torch.tensor(list(nx.cycle_graph(6).edges)).T
+    data = Data(num_nodes=6, x=torch.arange(6) % 3, edge_index=torch.cat([edges, edges.flip(0)], dim=1))
     first = array(model.scalars(model.read([data]).groups[0])[:, 0])  # (d, n)
     z = nx.to_numpy_array(nx.cycle_graph(6)) / 2
     terms = [row[:, None] * first @ np.linalg.matrix_power(z, k) for k, row in enumerate(array(model.encoder.steps))]

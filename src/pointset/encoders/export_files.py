@@ -171,8 +171,8 @@ def _prepared(model: PointModel) -> PointModel:
         )
     if model.rank is not None and isinstance(model.pairs, LocalTerms):
         raise SpecError(
-            f"got {settings.preset} with rank={model.rank}, whose local term takes the edges of truncated points, and an "
-            "exported model takes no list of edges; expected a model with rank=None, or pst-linear"
+            f"got {settings.preset} with rank={model.rank}, whose local term takes the edges of truncated points, and "
+            "an exported model takes no list of edges; expected a model with rank=None, or pst-linear"
         )
     return copy.deepcopy(model).cpu().eval().requires_grad_(False)
 

@@ -20,7 +20,7 @@ step holds the activations of one chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,7 +30,6 @@ from torch.nn.functional import embedding_bag
 from torch.utils.checkpoint import checkpoint
 
 from pointset.encoders.batch import PointGroup
-from pointset.encoders.buckets import Padding
 from pointset.encoders.coordinates import Coordinates, EdgeWeights
 from pointset.encoders.layers import (
     MLP,
@@ -41,14 +40,12 @@ from pointset.encoders.layers import (
     ScalarBound,
     VectorBound,
     enlarge_first_weights,
-    masked,
 )
 from pointset.encoders.products import by_autograd, gated, row_products
 from pointset.errors import SpecError
 from pointset.specs import Spec
 
-# Of a chunk's vectors: with chunks of 64 MB, beyond the cache and beyond what the allocator keeps, a step of 100,000 nodes
-# takes three times as long.
+# Of a chunk's vectors. With 64 MB, beyond the cache and what the allocator keeps, a step takes twice as long.
 _CHUNK_BYTES = 8_000_000
 
 
@@ -226,22 +223,26 @@ class LinearPSTLayer(nn.Module):
     def forward(self, state: PointState) -> PointState:
         """State → state, with the same shapes."""
         around = surroundings_of(state)
-        s, v, padding = state.s, state.v, state.padding
-        size = max(1, _CHUNK_BYTES // max(1, v.element_size() * v.shape[0] * v.shape[1] * v.shape[3]))
-        run = _again if size < s.shape[2] and torch.is_grad_enabled() and not by_autograd() else _once
-        # Split once: each slice by itself would have a gradient of the size of the whole.
-        all_s, all_v = torch.split(s, size, 2), torch.split(v, size, 2)
-        rows = [None] * len(all_s) if padding is None else torch.split(padding.rows, size, 1)
+        padding, nodes = state.padding, max(state.s.shape[2], 1)
+        size = _chunk_size(state)
+        run = _again if size is not None and torch.is_grad_enabled() else _once
+
+        def split(x: Tensor | None, dim: int = 2) -> Sequence[Any]:
+            """Once for each tensor: a slice by itself would have a gradient of the size of the whole."""
+            return [x] * len(all_s) if x is None else _split(x, size, dim)
+
+        all_s, all_v = _split(state.s, size, 2), _split(state.v, size, 2)
+        rows = split(None if padding is None else padding.rows, 1)
         sums = [run(self._sums, *chunk) for chunk in zip(all_s, all_v, rows, strict=True)]
         together = _added([part[0] for part in sums]) * around.scale.view(-1, 1, 1)
-        mean = _added([part[1] for part in sums]) / (max(s.shape[2], 1) if padding is None else padding.nodes.clamp(min=1))
+        mean = _added([part[1] for part in sums]) / (nodes if padding is None else padding.nodes.clamp(min=1))
         local = self._local(around, torch.cat([part[2] for part in sums], 2))
-        locals_ = [None] * len(all_s) if local is None else torch.split(local, size, 2)
-        updated = [
-            run(self._updated, *chunk, together, mean) for chunk in zip(all_s, all_v, locals_, strict=True)
-        ]
+        updated = [run(self._updated, *chunk, together, mean)
+                   for chunk in zip(all_s, all_v, split(local), strict=True)]  # fmt: skip
         s = torch.cat([part[0] for part in updated], 2)
-        return state._replace(s=s) if self.step is None else state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
+        if self.step is None:
+            return state._replace(s=s)
+        return state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
 
     def _sums(self, s: Tensor, v: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Of some points: Σ_j k_j (b'_j ‖ t_j)ᵀ, (h, B, r, r + k); Σ_j m_j, (d, B, 1); and t, (d, B, n)."""
@@ -285,6 +286,19 @@ def by_scalar_channel(x: Tensor) -> Tensor:
     """And back: (h, B, n, k) → (d, B, n)."""
     channels, graphs, nodes, repeats = x.shape
     return x.permute(3, 0, 1, 2).reshape(repeats * channels, graphs, nodes)
+
+
+def _chunk_size(state: PointState) -> int | None:
+    """How many nodes of each graph are computed together; None: all."""
+    if by_autograd():
+        return None
+    channels, graphs, nodes, rank = state.v.shape
+    size = max(1, _CHUNK_BYTES // max(1, state.v.element_size() * channels * graphs * rank))
+    return size if size < nodes else None
+
+
+def _split(x: Tensor, size: int | None, dim: int) -> Sequence[Tensor]:
+    return [x] if size is None else torch.split(x, size, dim)
 
 
 def _added(parts: list[Tensor]) -> Tensor:
