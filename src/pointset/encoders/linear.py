@@ -45,7 +45,7 @@ from pointset.encoders.products import by_autograd, gated, row_products
 from pointset.errors import SpecError
 from pointset.specs import Spec
 
-# Of a chunk's vectors. With 64 MB, beyond the cache and what the allocator keeps, a step takes twice as long.
+# Of a chunk's vectors. With 64 MB, beyond the cache and what the allocator keeps, a step takes more than twice as long.
 _CHUNK_BYTES = 8_000_000
 
 
@@ -332,6 +332,7 @@ class LinearPST(LayerStack):
 
     takes_padding = True
     REPEATS = 2
+    ALL_PAIRS = False
     LAYER: type[LinearPSTLayer] = LinearPSTLayer
 
     def __init__(self, channels: int, layers: int):
