@@ -240,7 +240,7 @@ def test_representations_are_those_of_the_model(level: str) -> None:
     assert [one.shape for one in nodes] == [(5, 6), (3, 6), (4, 6)]
     assert close(torch.stack([one.mean(0) for one in nodes]), pooled)
     with pytest.raises(SpecError, match="'graph' or 'node'"):
-        model.embed(graphs, level="edge")  # type: ignore[arg-type]
+        model.embed(graphs, level="edge")
 
 
 def test_it_says_what_it_is(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ from tests import command_line
 
 GUIDE = Path(__file__).parents[1] / "docs" / "recipes.md"
 SMALLEST: dict[str, Any] = {"name": "mine", "trainer": {"epochs": 3, "batch_size": 4}}
-OWN = ("molecules", "graphs")
+OWN = ("molecules", "graphs", "nodes", "links")
+WITHIN_A_GRAPH = ("cora", "citeseer", "pubmed", "tolokers", "minesweeper", "actor", "squirrel", "cora-links",
+                  "minesweeper-grid", "luxembourg")  # fmt: skip
 FOR_CHEMISTS = ("solubility", "lipophilicity", "hydration", "bbb", "tox21")  # of models that are shipped
 FOR_HOURS = (
     *("counting-hours", "counting-families", "qm9-hours", "qm9-hours-star", "zinc-hours"),
@@ -60,8 +62,20 @@ def test_every_target_and_every_user_has_a_recipe() -> None:
     names = recipe_names()
     targets = benchmark_named("qm9").card.target_names
     assert all(f"qm9-{target}{kind}" in names for target in targets for kind in ("", "-psds", "-star"))
-    assert {*OWN, *FOR_CHEMISTS, *FOR_HOURS, "counting-small", "counting-fast", "counting-fast-wide"} <= set(names)
-    assert len(names) == len(set(names)) == 11 * 2 + 12 * 3 + 5 + len(FOR_CHEMISTS) + len(FOR_HOURS)
+    assert {
+        *OWN,
+        *FOR_CHEMISTS,
+        *FOR_HOURS,
+        *WITHIN_A_GRAPH,
+        "counting-small",
+        "counting-fast",
+        "counting-fast-wide",
+    } <= set(names)
+    assert (
+        len(names)
+        == len(set(names))
+        == 11 * 2 + 12 * 3 + 3 + sum(map(len, (OWN, FOR_CHEMISTS, FOR_HOURS, WITHIN_A_GRAPH)))
+    )
 
 
 @pytest.mark.parametrize("name", recipe_names())

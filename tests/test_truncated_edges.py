@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
+from scipy.linalg import block_diag
 from torch import Tensor
 
 import pointset
@@ -22,10 +23,11 @@ from tests.graph_strategies import adjacency_matrices
 MATRICES = ("laplacian", "adjacency", "normalized_adjacency")
 
 
-def chord(weight: float, *, loop: bool = False) -> nx.Graph:
+def chord(weight: float, *, loop: bool = False) -> nx.Graph[int]:
     """A cycle of twelve nodes with a chord of a weight of its own."""
-    graph = nx.cycle_graph(12)
-    nx.set_edge_attributes(graph, 1.0, "weight")
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(12))
+    graph.add_edges_from(((node, (node + 1) % 12) for node in range(12)), weight=1.0)
     graph.add_edge(0, 5, weight=weight)
     if loop:
         graph.add_edge(3, 3, weight=1.0)
@@ -66,7 +68,7 @@ def test_a_whole_graph_beside_a_truncated_one_lists_its_edges_too() -> None:
     weighted = chord(2.5)
     sets = [pointset.to_points(nx.path_graph(4), rank=3), pointset.to_points(weighted, rank=3)]
     assert [one.truncation is None for one in sets] == [True, False]
-    expected = torch.block_diag(*(torch.from_numpy(nx.to_numpy_array(g)).float() for g in (nx.path_graph(4), weighted)))
+    expected = torch.from_numpy(block_diag(*map(nx.to_numpy_array, (nx.path_graph(4), weighted)))).float()
     torch.testing.assert_close(listed_adjacency(collate(sets)), expected)
 
 

@@ -29,8 +29,8 @@ DAMAGED = (
 _LARGEST = 1 << 32  # bytes unpacked; far above any real file, far below what would fill the memory
 
 
-def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    """The arrays with these names.
+def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Array]:
+    """The arrays with these names, by default all.
 
     Raises:
         FileFormatError: the file is damaged, holds Python objects, or lacks an array.
@@ -38,13 +38,14 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Array]:
     try:
         # opened here: numpy leaves a file open that turns out to be damaged
         with open_binary(path) as file, np.load(file, allow_pickle=False) as archive:
-            if missing := [name for name in names if name not in archive]:
+            wanted = archive.files if names is None else names
+            if missing := [name for name in wanted if name not in archive]:
                 raise FileFormatError(
-                    f"{path} has no {', '.join(missing)}; expected arrays {', '.join(names)}, got "
+                    f"{path} has no {', '.join(missing)}; expected arrays {', '.join(wanted)}, got "
                     f"{', '.join(archive) or 'none'}"
                 )
             _check_size(path, file)
-            return {name: _plain(path, name, archive[name]) for name in names}
+            return {name: _plain(path, name, archive[name]) for name in wanted}
     except FileFormatError:
         raise
     except DAMAGED as error:

@@ -29,9 +29,10 @@ class Task(StrEnum):
     BINARY = "binary classification"
     MULTI_CLASS = "multi-class classification"
     MULTI_LABEL = "multi-label classification"
+    LINK = "link prediction"  # whether two nodes are joined
 
 
-_LABELS = (Task.BINARY, Task.MULTI_LABEL)
+_LABELS = (Task.BINARY, Task.MULTI_LABEL, Task.LINK)
 
 
 class Metric(StrEnum):
@@ -93,6 +94,9 @@ class Metric(StrEnum):
         "AP",
     )
     ACCURACY = "accuracy", "accuracy", "share of correct answers", (*_LABELS, Task.MULTI_CLASS)
+    HITS_20 = "hits@20", "hits@20", "share of the links above the 20th of the other pairs", (Task.LINK,)
+    HITS_50 = "hits@50", "hits@50", "share of the links above the 50th of the other pairs", (Task.LINK,)
+    HITS_100 = "hits@100", "hits@100", "share of the links above the 100th of the other pairs", (Task.LINK,)
     MACRO_F1 = "macro_f1", "macro F1", "F1 score, averaged over the classes", (Task.MULTI_CLASS,)
 
 

@@ -16,6 +16,8 @@ from pointset.encoders.layers import BatchEncoder
 class MessagePassing(BatchEncoder):
     """Base of the encoders that see a batch as rows of nodes, (N, d), and one list of edges."""
 
+    ALL_PAIRS = False
+
     def forward(self, scalars: list[Tensor], structures: list[Any]) -> list[Tensor]:
         """For each group the first scalars (d, B, n) and its :class:`GroupEdges` → (d, B, n) each."""
         sizes = [(s.shape[1], s.shape[2]) for s in scalars]

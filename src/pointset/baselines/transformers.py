@@ -248,6 +248,8 @@ class GPS(MessagePassing):
     attention, beside the edges.
     """
 
+    ALL_PAIRS = True
+
     def __init__(self, channels: int, layers: int):
         from torch_geometric.nn import GPSConv  # the import takes a second, and not every model needs it
 

@@ -155,16 +155,18 @@ def _read(file: Path, options: dict[str, Any], *, molecules: bool, rejected: Pat
 
 
 def _print(dataset: Dataset, judgement: Judgement | None, *, as_json: bool, written: bool) -> None:
+    from pointset.datasets.card import Level
     from pointset.datasets.sources import Benchmark
     from pointset.datasets.splits.leaks import describe_leaks, find_leaks
 
     itself = Benchmark(dataset.card, ())
-    leaks = find_leaks(dataset.arrays, dataset.split)
+    leaks = find_leaks(dataset.arrays, dataset.split) if dataset.split_of is Level.GRAPH else None
+    counts = {} if leaks is None else leaks.counts
     if as_json:
         content = describe(itself, dataset) | {
             "rejected": [dataclasses.asdict(one) for one in dataset.rejected],
             "merged": dataset.merged,
-            "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in leaks.counts.items()],
+            "leaks": [{"from": seen, "to": scored, "graphs": count} for (seen, scored), count in counts.items()],
         }
         if judgement is not None:
             content |= {"columns": [dataclasses.asdict(one) for one in judgement.columns], "asks": judgement.asks}
@@ -176,7 +178,7 @@ def _print(dataset: Dataset, judgement: Judgement | None, *, as_json: bool, writ
     if judgement is not None:
         _show_columns(judgement)
     _show_left_out(dataset.rejected, written=written)
-    if leaks.found:
+    if leaks is not None and leaks.found:
         say(f"{describe_leaks(dataset, leaks)}, with --split column:NAME", style="yellow")
     unit = "row" if dataset.smiles is not None else "graph"
     used = len(dataset) + dataset.merged

@@ -259,7 +259,7 @@ def print_parts(
         table.add_row(metric_label(metric), *cells)
     console.print(table)
     some = [part for part in parts if scored.get(part, 0) < sizes.get(part, 0)]
-    sample = "".join(f"; {part} is scored on {scored[part]:,} of {sizes[part]:,} graphs" for part in some)
+    sample = "".join(f"; {part} is scored on {scored[part]:,} of {sizes[part]:,}" for part in some)
     if any(one.get("lower") is not None for scores in parts.values() for one in scores.values()):
         console.print(f"in brackets: 95 % intervals, by drawing the rows of a part again 1,000 times{sample}")
 

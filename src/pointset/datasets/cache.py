@@ -99,7 +99,8 @@ def _write(path: Path, table: GraphTable, notes: Notes) -> None:
         arrays["notes"] = np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8)
     arrays = {name: _narrow(array) for name, array in arrays.items()}
     # One entry: safetensors writes several in an order that changes from run to run, and equal data has equal bytes.
-    metadata = json.dumps({"y_of_nodes": table.y_of_nodes, "sha256": _digest(arrays)})
+    about = {"y_of_nodes": table.y_of_nodes, "split_of_nodes": table.split_of_nodes, "sha256": _digest(arrays)}
+    metadata = json.dumps(about)
     with replacing(path) as temporary:
         save_file(arrays, temporary, metadata={_METADATA: metadata})
 
@@ -118,7 +119,8 @@ def _read(path: Path) -> tuple[GraphTable, Notes]:
         kept = [part for part in PARTS if f"split.{part}" in arrays]
         split = {part: arrays.pop(f"split.{part}").astype(np.int64) for part in kept}
         lines = None if smiles is None else smiles.tobytes().decode().split("\n")[: len(arrays["num_nodes"])]
-        table = GraphTable(**arrays, y_of_nodes=bool(metadata["y_of_nodes"]), split=split, smiles=lines)
+        flags: Any = {name: bool(metadata.get(name, False)) for name in ("y_of_nodes", "split_of_nodes")}
+        table = GraphTable(**arrays, **flags, split=split, smiles=lines)
         return table, {} if notes is None else json.loads(notes.tobytes())
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise PointsetError(f"{path} is damaged ({error})") from None

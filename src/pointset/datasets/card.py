@@ -18,10 +18,11 @@ from pointset.specs import Spec
 
 
 class Level(StrEnum):
-    """Whether there is a target for each graph or for each node."""
+    """Whether there is a target for each graph, for each node, or for pairs of nodes."""
 
     GRAPH = "graph"
     NODE = "node"
+    EDGE = "edge"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from pointset import notebook
 from pointset.arrays import Floats, Integers
-from pointset.datasets.card import Card, Level, Task
+from pointset.datasets.card import Card, Level, Metric, Target, Task
 from pointset.datasets.splits.parts import Split, check_split
+from pointset.datasets.splits.splitters import random_split
 from pointset.datasets.table import GraphTable, Limits
 from pointset.errors import SpecError
 from pointset.points.convert import to_points_many
@@ -23,7 +24,7 @@ from pointset.points.graphs import FlatFeatures, GraphArrays, LazySequence
 from pointset.points.matrices import DEFAULT_MATRIX
 from pointset.points.point_set import PointSets
 from pointset.points.store import PointStore
-from pointset.text import listed
+from pointset.text import counted, listed
 
 if TYPE_CHECKING:
     from pointset.datasets.own.rejected import Rejected
@@ -87,10 +88,14 @@ class Provenance:
 
 
 class PygGraphs(LazySequence[Any]):
-    """The graphs as ``torch_geometric.data.Data``, made when they are asked for; ``edge_index`` has both directions."""
+    """The graphs as ``torch_geometric.data.Data``, made when they are asked for; ``edge_index`` has both directions.
 
-    def __init__(self, arrays: GraphArrays):
+    With a split of nodes each has the masks ``train_mask``, ``val_mask`` and ``test_mask``, (n,).
+    """
+
+    def __init__(self, arrays: GraphArrays, split_of_nodes: Split | None = None):
         self.arrays = arrays
+        self.split_of_nodes = split_of_nodes
 
     def __len__(self) -> int:
         return len(self.arrays)
@@ -104,7 +109,12 @@ class PygGraphs(LazySequence[Any]):
 
         graph = self.arrays[position]
         features = [None if value is None else value.clone() for value in graph.features]
-        return as_data(dataclasses.replace(graph, features=type(graph.features)(*features)))
+        data = as_data(dataclasses.replace(graph, features=type(graph.features)(*features)))
+        start, nodes = int(self.arrays.num_nodes[:position].sum()), graph.num_nodes
+        for part, numbers in (self.split_of_nodes or {}).items():
+            here = numbers[(numbers >= start) & (numbers < start + nodes)] - start
+            data[f"{part}_mask"] = torch.zeros(nodes, dtype=torch.bool).index_fill_(0, torch.from_numpy(here), True)
+        return data
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +133,7 @@ class Dataset:
 
     card: Card
     arrays: GraphArrays  # with FlatFeatures
-    split: Split  # indices of the graphs for train, val and test
+    split: Split  # indices of the graphs for train, val and test; or of what ``split_of`` says
     provenance: Provenance
     smiles: Sequence[str] | None = None  # of each graph, where it is a molecule
     rejected: Sequence[Rejected] = ()  # rows of own data that could not be read, with reasons
@@ -133,6 +143,7 @@ class Dataset:
     merged: int = 0  # rows of own data that became one graph with an earlier row of the same molecule
     limits: Limits | None = None  # of a regression
     weights: Floats | None = None  # (G,) how much each graph counts in training, from 0; None: all the same
+    split_of: Level = Level.GRAPH  # what the split numbers: graphs, or all N nodes, or all M edges of the graphs
 
     def __post_init__(self) -> None:
         y = self.features.y
@@ -144,14 +155,17 @@ class Dataset:
     @classmethod
     def from_table(cls, table: GraphTable, card: Card, provenance: Provenance) -> Dataset:
         """A dataset from what a reader gave."""
-        return cls(card, table.arrays(), table.split, provenance, table.smiles)
+        split_of = Level.NODE if table.split_of_nodes else Level.GRAPH
+        return cls(card, table.arrays(), table.split, provenance, table.smiles, split_of=split_of)
 
     def __len__(self) -> int:
         return len(self.arrays)
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {len(indices):,}" for name, indices in self.split.items())
-        return f"Dataset({self.card.name}: {len(self):,} graphs; {parts or 'no split'})"
+        size = counted(len(self), "graph")
+        size += "" if self.split_of is Level.GRAPH else f" of {self.split_count:,} {self.split_of}s"
+        return f"Dataset({self.card.name}: {size}; {parts or 'no split'})"
 
     def _repr_html_(self) -> str:
         card, y = self.card, self.targets
@@ -177,7 +191,13 @@ class Dataset:
     @property
     def graphs(self) -> PygGraphs:
         """(G,) the graphs as PyG ``Data``."""
-        return PygGraphs(self.arrays)
+        return PygGraphs(self.arrays, self.split if self.split_of is Level.NODE else None)
+
+    @property
+    def split_count(self) -> int:
+        """How many graphs, nodes or edges the split is of."""
+        counts = {Level.NODE: self.arrays.num_nodes, Level.EDGE: self.arrays.num_edges}
+        return int(counts[self.split_of].sum()) if self.split_of in counts else len(self)
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -222,8 +242,33 @@ class Dataset:
         )
 
     def with_split(self, split: Split) -> Dataset:
-        """The same graphs with another split."""
-        return dataclasses.replace(self, split=check_split(split, len(self)))
+        """The same graphs with another split, of graphs, nodes or edges as it is here."""
+        return dataclasses.replace(self, split=check_split(split, self.split_count))
+
+    def with_links(self, shares: Sequence[float] = (0.85, 0.05, 0.10), *, seed: int = 0) -> Dataset:
+        """The same graph for link prediction: its edges are split at random, and those for training are the graph.
+
+        What is learned is whether two nodes are joined; classes and other targets are left out.
+
+        Args:
+            shares: of the edges, for training, validation and test.
+            seed: of the split.
+
+        Raises:
+            SpecError: there is more than one graph, or the shares are impossible.
+        """
+        if len(self) != 1:
+            raise SpecError(f"{self.card.name} has {len(self):,} graphs; expected one, whose links are predicted")
+        edges = int(self.arrays.num_edges.sum())
+        words = f"edges at random, {'/'.join(f'{share:g}' for share in shares)}, seed {seed}"
+        card = dataclasses.replace(self.card, level=Level.EDGE, task=Task.LINK, targets=(Target("link"),))
+        card = dataclasses.replace(
+            card, metric=Metric.ROC_AUC, classes=(), split=words, split_sizes={}, paper=None, notes=()
+        )
+        features = dataclasses.replace(self.features, y=None, y_of_nodes=False)
+        arrays = dataclasses.replace(self.arrays, features=features)
+        split = random_split(edges, shares, seed=seed)
+        return dataclasses.replace(self, card=card, arrays=arrays, split=split, split_of=Level.EDGE, limits=None)
 
     def with_targets(self, names: str | Sequence[str]) -> Dataset:
         """The same graphs with only these targets, in this order."""
@@ -276,12 +321,22 @@ class Dataset:
         if self.targets is None or missing:
             raise SpecError(f"{self.card.name} has no {'targets' if self.targets is None else missing} to scale by")
         chosen = np.concatenate([self.split[part] for part in self.card.scale_over])
-        return TargetScale.of(self.targets[self.target_rows(chosen)])
+        return TargetScale.of(
+            self.targets[torch.from_numpy(chosen) if self.split_of is Level.NODE else self.target_rows(chosen)]
+        )
 
     def find_leaks(self, *, progress: bool | None = None) -> LeakReport:
-        """The same graph (isomorphic, with the same features and weights) on two sides of the split."""
+        """The same graph (isomorphic, with the same features and weights) on two sides of the split.
+
+        Raises:
+            SpecError: the split is of nodes or edges.
+        """
         from pointset.datasets.splits import find_leaks
 
+        if self.split_of is not Level.GRAPH:
+            raise SpecError(
+                f"{self.card.name} is split by {self.split_of}s; expected a split of graphs, to compare their parts"
+            )
         return find_leaks(self.arrays, self.split, progress=progress)
 
     def place_of(self, graph: int) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from pointset import extensions
-from pointset.datasets.benchmarks import counting, long_range, molhiv, qm9, tu, zinc
+from pointset.datasets.benchmarks import counting, far_nodes, long_range, molhiv, nodes, qm9, tu, zinc
 from pointset.datasets.cache import file_digest, prepared, prepared_file
 from pointset.datasets.sources import Benchmark, Found, obtain
 from pointset.datasets.splits import check_split
@@ -43,6 +43,15 @@ BENCHMARKS: dict[str, Benchmark] = {
         long_range.PASCALVOC_SP,
         long_range.PEPTIDES_FUNC,
         long_range.PEPTIDES_STRUCT,
+        nodes.CORA,
+        nodes.CITESEER,
+        nodes.PUBMED,
+        nodes.TOLOKERS,
+        nodes.MINESWEEPER,
+        nodes.ACTOR,
+        nodes.SQUIRREL,
+        far_nodes.MINESWEEPER_GRID,
+        far_nodes.LUXEMBOURG,
     )
 }
 
@@ -222,7 +231,7 @@ def _made(found: Found, digests: tuple[str, ...], show: bool | None) -> GraphTab
         raise FileFormatError(f"{error}. Remove it from {folder} to have it downloaded again") from error
     if digests and tuple(map(file_digest, found.files)) != digests:  # it must not be kept under the name of another
         raise FileFormatError(f"{', '.join(map(str, found.files))} changed while being read; try again")
-    return dataclasses.replace(table, split=check_split(table.split, len(table))) if table.split else table
+    return dataclasses.replace(table, split=check_split(table.split, table.split_count)) if table.split else table
 
 
 def _version(package: str) -> str:

@@ -49,6 +49,7 @@ class GraphTable:
     pos: Array | None = None  # (N, 3)
     y_of_nodes: bool = False
     split: Split = field(default_factory=dict)  # the official one, where the files have it
+    split_of_nodes: bool = False  # whether it numbers the N nodes, as in one large graph, and not the graphs
     smiles: Sequence[str] | None = None  # (G,)
     lower: Array | None = None  # (G, k) limits of targets, as in :class:`Limits`; both or none
     upper: Array | None = None  # (G, k)
@@ -76,6 +77,11 @@ class GraphTable:
 
     def __len__(self) -> int:
         return len(self.num_nodes)
+
+    @property
+    def split_count(self) -> int:
+        """How many graphs, or nodes, the split is of."""
+        return int(self.num_nodes.sum()) if self.split_of_nodes else len(self)
 
     @property
     def limits(self) -> Limits | None:

@@ -159,13 +159,13 @@ def _split(dataset: Dataset, progress: bool | None) -> Iterator[Check]:
             yield Check(f"split: {part}", found, expected, sizes.get(part) == official.get(part))
     if sizes:
         indices = np.concatenate(list(dataset.split.values()))
-        outside = int(((indices < 0) | (indices >= len(dataset))).sum())
+        outside = int(((indices < 0) | (indices >= dataset.split_count)).sum())
         twice = len(indices) - len(np.unique(indices))
         wrong = ", ".join(
             f"{count:,} {what}" for count, what in ((outside, "that are not there"), (twice, "twice")) if count
         )
-        yield Check("split: every graph in at most one part", wrong or "yes", "yes", not wrong)
-        if not wrong:
+        yield Check(f"split: every {dataset.split_of} in at most one part", wrong or "yes", "yes", not wrong)
+        if not wrong and dataset.split_of is Level.GRAPH:
             yield from _leaks(dataset, progress)
 
 

@@ -139,8 +139,10 @@ def contributions(
     """
     if method not in METHODS:
         raise SpecError(f"got method={method!r}; expected {' or '.join(map(repr, METHODS))}")
-    if model.readout.level == "node":
-        raise SpecError("got a model that predicts for nodes; expected one that predicts for whole graphs")
+    if model.readout.level != "graph":
+        raise SpecError(
+            f"got a model that predicts for {model.readout.level}s; expected one that predicts for whole graphs"
+        )
     twin = _blending(model, neutral)
     explain = _integrated_gradients if method == "gradients" else _shapley_values
     return explain(_Explained(twin, score, seed), points) if len(points) else []

@@ -97,6 +97,7 @@ class PointBatch:
     descriptors: Tensor | None  # (G, c) numbers of each graph as a whole, in input order
     fingerprint: Tensor | None  # (G, bits / 8) uint8: of molecules, packed, in input order
     matrix: str  # which matrix the points come from
+    pairs: Tensor | None = None  # (P, 2) nodes, counted through all graphs of the input, that are to be scored
 
     def __repr__(self) -> str:
         y = "no y" if self.y is None else f"y {tuple(self.y.shape)}"

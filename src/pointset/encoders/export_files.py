@@ -163,6 +163,8 @@ def _prepared(model: PointModel) -> PointModel:
             f"got {settings.preset}, a baseline, whose encoder does not compute on points; expected one of the paper's "
             f"variants: {', '.join(preset_names('paper'))}"
         )
+    if settings.level == "edge":
+        raise SpecError("got a model that scores pairs of nodes; expected one of graphs or nodes, to be exported")
     if not model.takes_padding or not isinstance(model.readout, Readout):
         raise SpecError(
             f"a part of {settings.preset} takes no padding, and in an exported model the columns of eigenvalues that "

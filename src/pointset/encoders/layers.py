@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from pointset.errors import SpecError
 from pointset.native.program import Code, NotRecorded, Symbol
 
 Norm = Literal["none", "layer"]
-Level = Literal["graph", "node"]
+Level = Literal["graph", "node", "edge"]
 Pooling = Literal["sum", "mean", "max", "scaled_sum"]
 POOLED_NODES = 16
 """``scaled_sum`` divides a sum by this, about the size of a small molecule: it grows with the graph, as what is added
@@ -274,6 +274,8 @@ class BatchEncoder(nn.Module, ABC):
     Such an encoder gains nothing from groups of one size, and would only pay for each of them.
     """
 
+    ALL_PAIRS: ClassVar[bool] = True  # whether its memory grows with n², and not with the edges alone
+
     @abstractmethod
     def forward(self, scalars: list[Tensor], structures: list[Any]) -> list[Tensor]:
         """For each group the first scalars (d, B, n), and what the model's ``coordinates`` gave → (d, B, n) each."""
@@ -300,7 +302,7 @@ def _divisor(pooling: Pooling) -> int:
 
 
 def represented(s: Tensor, level: Level, pooling: Pooling, padding: Padding | None = None) -> Tensor:
-    """Scalars (d, B, n) → (B, d), or at level "node" (B·n, d) without padded rows."""
+    """Scalars (d, B, n) → (B, d), or at levels "node" and "edge" (B·n, d) without padded rows."""
     if level == "graph":
         return pooled(s, pooling, padding).mT
     rows = s.reshape(s.shape[0], math.prod(s.shape[1:])).mT
@@ -390,6 +392,20 @@ class Readout(nn.Module):
             )
         return torch.cat([rows, self.descriptors(descriptors)], dim=1)
 
+    def of_pairs(self, rows: Tensor, pairs: Tensor | None) -> Tensor:
+        """h_i ∘ h_j of pairs of nodes, (N, d) and (P, 2) → (P, d), whose weighted sum is an inner product of points."""
+        if pairs is None or pairs.dim() != 2 or pairs.shape[1] != 2 or pairs.is_floating_point():
+            got = "no pairs" if pairs is None else f"pairs of type {pairs.dtype} and shape {tuple(pairs.shape)}"
+            raise SpecError(
+                f"the model scores pairs of nodes and got {got}; expected whole numbers (P, 2): model(batch, pairs=…)"
+            )
+        if len(pairs) and not 0 <= int(pairs.min()) <= int(pairs.max()) < len(rows):
+            raise SpecError(
+                f"got pairs of nodes from {int(pairs.min())} to {int(pairs.max())}; expected 0 to {len(rows) - 1}, "
+                "counted through all graphs of the batch"
+            )
+        return rows.index_select(0, pairs[:, 0]) * rows.index_select(0, pairs[:, 1])
+
     def head(self, rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(rows, d) or (rows, 2d) → (rows, out): dropout in training, then the linear map."""
         if self.training and self.dropout:
@@ -404,4 +420,5 @@ class Readout(nn.Module):
 
     def extra_repr(self) -> str:
         """Shown by print(model)."""
-        return "node outputs" if self.level == "node" else f"{self.pooling} over the points"
+        ends = {"node": "node outputs", "edge": "products of two nodes"}
+        return ends.get(self.level, f"{self.pooling} over the points")

@@ -71,7 +71,8 @@ class Settings(NamedTuple):
 class PointModel(nn.Module):
     """scalars and coordinates → encoder → readout.
 
-    An ordinary module: ``model(batch)`` gives (graphs, out), or (nodes, out) at level "node", in input order.
+    An ordinary module: ``model(batch)`` gives (graphs, out), or (nodes, out) at level "node", in input order; and
+    ``model(batch, pairs=…)`` gives (pairs, out) at level "edge".
     The result for a graph depends neither on the rest of the batch, nor on the order of its nodes, nor on the basis in
     which its points are written. Make one by :meth:`from_preset`, or put your own parts together:
 
@@ -135,7 +136,8 @@ class PointModel(nn.Module):
             node: node features: ``Categories(28)`` (or 28), ``Categories(119, 5)`` (or (119, 5)), ``Reals(3)``, None.
             edge: edge features, likewise.
             out: number of outputs.
-            level: ``"graph"``, or ``"node"`` for an output at each node.
+            level: ``"graph"``; ``"node"`` for an output at each node; or ``"edge"`` for one of each pair of nodes that
+                is asked for, Σ_c w_c h_ic h_jc + b of their last scalars h: an inner product of two points.
             dim: d, the number of channels; of ``pst-fast`` those of the scalars, vectors and pairs have half as many.
             layers: number of layers.
             pooling: over the points, for level "graph": ``"mean"``, ``"sum"`` or ``"max"``.
@@ -189,17 +191,24 @@ class PointModel(nn.Module):
         model.settings = settings
         return model
 
-    def forward(self, batch: Any, *, generator: torch.Generator | None = None) -> Tensor:
-        """A :class:`PointBatch`, point sets or a PyG ``Batch`` → (graphs, out) or (nodes, out), in input order.
+    def forward(self, batch: Any, *, pairs: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """A :class:`PointBatch`, point sets or a PyG ``Batch`` → (graphs, out), (nodes, out) or (pairs, out).
 
         Args:
             batch: what :func:`pointset.collate` gives; a PyG batch or a list of graphs is converted on the way.
+            pairs: (P, 2) for level "edge", nodes counted through all graphs as in PyG's batches; by default those of
+                the batch.
             generator: for the noise on the coordinates and the dropout, where the model has any and is in training.
+
+        Returns:
+            Outputs in the order of the graphs, nodes or pairs that came in.
         """
+        if pairs is not None:
+            batch = replace(self.read(batch), pairs=pairs)
         return uncompiled(self._in_input_order)(batch, generator, self.readout.level, head=True)
 
     def embed(self, batch: Any, *, level: Level | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """The representation before the last linear map: (graphs, d) or (nodes, d), in input order.
+        """The representation before the last linear map: (graphs, d), (nodes, d) or (pairs, d), in input order.
 
         ``level``: ``"graph"`` or ``"node"``, by default the model's own. A model of graphs has scalars of nodes too,
         before they are pooled, and those of a model of nodes can be pooled.
@@ -211,18 +220,22 @@ class PointModel(nn.Module):
         points = self.read(batch)
         rows = None
         if type(self).encode is _ENCODE:
-            rows = native_rows(self, points, level, generator, recompute=self.checkpointing)
-        order = points.node_order if level == "node" else points.graph_order
+            rows = native_rows(
+                self, points, "node" if level == "edge" else level, generator, recompute=self.checkpointing
+            )
+        order = points.graph_order if level == "graph" else points.node_order
         # The readout is called on groups, unless it needs what belongs to the whole batch.
         of_batch = isinstance(self.readout, Readout) and bool(
-            self.readout.descriptors or self.readout.dropout or self.references
+            self.readout.descriptors or self.readout.dropout or self.references or level == "edge"
         )
         if rows is None:
             rows = self._torch_rows(points, generator, level, head=head and not of_batch)
             if not of_batch:
                 return rows[order]
         rows = rows[order]
-        if of_batch and level == self.readout.level:
+        if level == "edge":
+            rows = self.readout.of_pairs(rows, points.pairs)
+        elif of_batch and level == self.readout.level:
             rows = self.readout.joined(rows, points.descriptors)
         return self.head(rows, points, generator) if head else rows
 
@@ -398,12 +411,12 @@ def _check(settings: Settings) -> None:
     check_whole_numbers(out=settings.out, dim=settings.dim, layers=settings.layers)
     check_whole_numbers(0, descriptors=settings.descriptors)
     check_rank(settings.rank)
-    if settings.descriptors and settings.level == "node":
+    if settings.descriptors and settings.level != "graph":
         raise SpecError("got descriptors for level='node'; expected level='graph', as they belong to whole graphs")
     for name, known in (("level", get_args(Level)), ("pooling", get_args(Pooling))):
         if getattr(settings, name) not in known:
             raise SpecError(f"got {name}={getattr(settings, name)!r}; expected {' or '.join(map(repr, known))}")
-    if settings.references and (settings.level == "node" or not isinstance(settings.node, Categories)):
+    if settings.references and (settings.level != "graph" or not isinstance(settings.node, Categories)):
         raise SpecError(
             f"got references=True for level={settings.level!r} and node={settings.node}; expected outputs for graphs, "
             "and categories of nodes, such as elements"
@@ -552,7 +565,7 @@ def _summary(model: PointModel) -> str:
     rows += _encoder_rows(model.encoder, f"s, v → s ({d}, B, n), v ({h}, B, n, r)")
     end = model.readout
     outputs = getattr(getattr(end, "linear", None), "out_features", "out")  # a readout of one's own may have no linear
-    result = f"(nodes, {outputs})" if end.level == "node" else f"{end.pooling} → (graphs, {outputs})"
+    result = f"({end.level}s, {outputs})" if end.level != "graph" else f"{end.pooling} → (graphs, {outputs})"
     rows.append(_Row("readout", type(end).__name__, f"s ({d}, B, n) → {result}", _count(end)))
     return _table(rows, _count(model))
 

@@ -213,6 +213,11 @@ class Eigenpairs:
     values: NDArray[np.floating]  # (Σ r,)
     vectors: NDArray[np.floating]  # (Σ n·r,)
 
+    def of(self, graphs: Integers) -> Eigenpairs:
+        """Those of some graphs (K,), each as often as it is named; the blocks are shared."""
+        of_graphs = (field.name for field in dataclasses.fields(self) if field.name not in ("values", "vectors"))
+        return dataclasses.replace(self, **{name: getattr(self, name)[graphs] for name in of_graphs})
+
     @classmethod
     def assembled(
         cls, num_nodes: Integers, parts: Sequence[Solved], values: NDArray[np.floating], vectors: NDArray[np.floating]

@@ -56,9 +56,10 @@ def evaluate(
         progress: whether to show bars; by default where there is a terminal.
 
     Returns:
-        ``part``, ``graphs``, ``left_out`` (rows of own data that cannot be used), ``limits`` (targets such as ``>3``,
-        which are not scored), ``metric``, ``higher_is_better``, ``scores``, ``intervals`` (each with ``value``,
-        ``lower`` and ``upper``: 95 % over resamples of the rows) and ``per_target``; for the test part also
+        ``part``, ``graphs`` (how many were scored; of a node task the nodes), ``left_out`` (rows of own data that
+        cannot be used), ``limits`` (targets such as ``>3``, which are not scored), ``metric``, ``higher_is_better``,
+        ``scores``, ``intervals`` (each with ``value``, ``lower`` and ``upper``: 95 % over resamples of the rows) and
+        ``per_target``; for the test part also
         ``recorded``, the scores that the run itself recorded.
 
     Raises:
@@ -84,16 +85,17 @@ def evaluate(
     dtype = next(bundle.model.parameters()).dtype
     members = torch.stack([outputs_for(model, data, graphs, dtype=dtype) for model in bundle.models])
     members = members if bundle.scale is None else bundle.scale.restore(members)
-    outputs = mean_outputs(members, data.card.task)
-    truth, nodes = data.targets(graphs), data.points.num_nodes[graphs]
+    kept = data.rows_in_part(graphs)
+    outputs, truth = mean_outputs(members, data.card.task)[kept], data.targets(graphs)[kept]
     scores = score(outputs, truth, data.card, bundle.scale)
-    rows = np.repeat(np.arange(len(graphs)), nodes) if data.card.level is Level.NODE else None
+    together = data.card.level is Level.NODE and data.within is None  # nodes of a graph
+    rows = np.repeat(np.arange(len(graphs)), data.points.num_nodes[graphs]) if together else None
     intervals = score_with_intervals(outputs, truth, data.card, bundle.scale, scores=scores, groups=rows)
     return {
         "run": str(run_dir),
         "data": str(file) if file is not None else data.card.name,
         "part": part,
-        "graphs": len(graphs),
+        "graphs": len(graphs) if data.within is None else int(kept.sum()),
         "left_out": len(data.dataset.rejected),
         "limits": data.limits(graphs),
         "metric": metric,

@@ -26,6 +26,7 @@ _MEANINGS = {
     Task.BINARY: "probabilities of the label",
     Task.MULTI_CLASS: "probabilities of the classes",
     Task.MULTI_LABEL: "probabilities of the labels",
+    Task.LINK: "probabilities of the pairs",
 }
 
 

@@ -144,7 +144,7 @@ class Predictor:
         made_of = f"{settings.preset}, {settings.layers} × {settings.dim}" if settings else "its own parts"
         if len(self.models) > 1:
             made_of = f"{len(self.models)} members of {made_of}"
-        of = "nodes" if card.level is Level.NODE else "molecules" if card.molecules else "graphs"
+        of = f"{card.level}s" if card.level is not Level.GRAPH else "molecules" if card.molecules else "graphs"
         return (
             f"Predictor({card.task.value} of {of}: {what}; {made_of}, {self.num_parameters:,} parameters; "
             f"trained on {card.title or card.name})"
@@ -192,6 +192,21 @@ class Predictor:
         """
         return self._run(items, self.predictions(), batch_size, progress, on_error)
 
+    def predict_pairs(self, graph: Any, pairs: Any) -> Tensor:
+        """How probable it is that two nodes of a graph are joined, (P, 1) float64, by a model of links.
+
+        Args:
+            graph: the graph with the edges that are known; what :func:`pointset.to_points` takes, or a point set.
+            pairs: (P, 2) numbers of nodes.
+
+        Raises:
+            SpecError: the model is not one of links, or a pair names a node that is not there.
+        """
+        if self.card.level is not Level.EDGE:
+            raise SpecError(f"the model predicts for {self.card.level}s; expected one of links. Use predict(…)")
+        asked = torch.as_tensor(pairs).to(next(self.model.parameters()).device)
+        return self.predictions().rows(dataclasses.replace(self.model.read([graph]), pairs=asked))
+
     def table(
         self,
         items: Any,
@@ -206,10 +221,10 @@ class Predictor:
         item has a row too, whose status says why. The table has ``rows`` (plain dictionaries) and ``to_csv``.
 
         Raises:
-            SpecError: the model predicts for nodes, or the confidence is not between 0 and 1.
+            SpecError: the model predicts for nodes or pairs, or the confidence is not between 0 and 1.
         """
-        if self.card.level is Level.NODE:
-            raise SpecError("the model predicts for nodes; expected one of whole graphs. Use predict(…)")
+        if self.card.level is not Level.GRAPH:
+            raise SpecError(f"the model predicts for {self.card.level}s; expected one of whole graphs. Use predict(…)")
         given = list(_as_items(items))
         check_confidence(confidence)
         output = self.predictions() if self.bundle.uncertainty is None else self.answers(confidence)
@@ -380,7 +395,7 @@ class Predictor:
             outputs = mean_outputs(self.member_outputs(batch), self.card.task)
             return as_predictions(outputs, self.card.task) if found is None else found.predictions(outputs)
 
-        return ModelOutput(rows, self.card.outputs, self.model.readout.level == "node", torch.float64)
+        return ModelOutput(rows, self.card.outputs, self.model.readout.level != "graph", torch.float64)
 
     def _strange(self, batch: PointBatch) -> Flags | None:
         """(G,) which graphs have nodes of a category that the model was not trained on; None where it is not known."""
@@ -393,7 +408,7 @@ class Predictor:
 
     def answers(self, confidence: float) -> ModelOutput:
         """(rows, k + Σ widths) float64: predictions, then the numbers of :meth:`Uncertainty.columns`."""
-        found, of_nodes = self._uncertainty("intervals"), self.model.readout.level == "node"
+        found, of_nodes = self._uncertainty("intervals"), self.model.readout.level != "graph"
 
         def rows(batch: PointBatch) -> Tensor:
             first: list[Tensor] = []
@@ -415,7 +430,7 @@ class Predictor:
         """
         if level not in (None, "graph", "node"):
             raise SpecError(f"got level={level!r}; expected 'graph' or 'node'")
-        of_nodes = (level or self.model.readout.level) == "node"
+        of_nodes = (level or self.model.readout.level) != "graph"
 
         def rows(batch: PointBatch) -> Tensor:
             with torch.inference_mode():

@@ -17,6 +17,7 @@ import numpy as np
 
 from pointset.arrays import Integers
 from pointset.datasets.cache import file_digest
+from pointset.datasets.card import Level
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.loading import names
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
@@ -211,6 +212,8 @@ def _indices(dataset: Dataset, part: str | None) -> Integers:
             f"{dataset.card.name} has no part {part!r} (--split); expected one of {', '.join(known)}"
             f"{did_you_mean(part, known)}"
         )
+    if dataset.split_of is not Level.GRAPH:  # every part is of the same graphs
+        return np.arange(len(dataset))
     return np.asarray(dataset.split[part])
 
 

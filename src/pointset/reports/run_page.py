@@ -93,7 +93,9 @@ def run_page(run: RunRecord) -> dict[str, Any]:
 
 
 def _noun(run: RunRecord) -> str:
-    """``molecule`` where there are SMILES, otherwise ``graph``."""
+    """``molecule`` where there are SMILES, ``node`` in a node task, otherwise ``graph``."""
+    if run.result is not None and run.result.split_of == "node":
+        return "node"
     of_smiles = run.predictions is not None and run.predictions.has_smiles
     return "molecule" if of_smiles or any(one.graph.smiles for one in run.examples.worst) else "graph"
 
@@ -298,7 +300,8 @@ def _data(dataset: DatasetChoice, result: RunResult | None) -> str:
     if dataset.targets:
         text.append(f"Targets: {listed(dataset.targets, 13)}.")
     if result is not None and result.split_sizes:
-        text.append(f"Graphs: {listed([f'{size:,} {part}' for part, size in result.split_sizes.items()])}.")
+        sizes = [f"{size:,} {part}" for part, size in result.split_sizes.items()]
+        text.append(f"{capitalised(result.split_of)}s: {listed(sizes)}.")
     if dataset.fold is not None:
         text.append(f"Fold {dataset.fold} of {dataset.folds} of a cross-validation, counted from 0.")
     if dataset.options:
@@ -400,7 +403,10 @@ def _timings(run: RunRecord) -> list[tuple[str, str]]:
             ("most memory in use", byte_size(result.peak_memory_bytes)),
             ("parameters", fixed(result.parameters, 0)),
             ("epochs", fixed(result.epochs, 0)),
-            *((f"graphs {_PARTS.get(part, part)}", f"{size:,}") for part, size in result.split_sizes.items()),
+            *(
+                (f"{result.split_of}s {_PARTS.get(part, part)}", f"{size:,}")
+                for part, size in result.split_sizes.items()
+            ),
         ]
     return [(name, value) for name, value in facts if value != "–"]
 

@@ -104,6 +104,7 @@ class DatasetChoice(Keys):
     train_graphs: Count | None = None
     fold: Number | None = None
     folds: Annotated[int, Field(ge=2)] = 10
+    links: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=3, max_length=3)] | None = None
 
     @model_validator(mode="after")
     def _one_source(self, info: ValidationInfo) -> Self:
@@ -191,6 +192,7 @@ class Trainer(Keys):
     ema: Annotated[float, Field(ge=0, lt=1)] | None = None
     patience: Count | None = None
     snapshots: Annotated[int, Field(ge=2, le=_MOST_MEMBERS)] | None = None
+    feature_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     precision: Annotated[
         Literal["32", "64", "bf16"], BeforeValidator(lambda value: str(value) if type(value) is int else value)
     ] = "32"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -120,10 +120,11 @@ class RunResult(Recorded):
     units: dict[str, str | None] = {}
     classes: list[str] = []
     split_sizes: dict[str, Whole] = {}
+    split_of: Literal["graph", "node", "edge"] = "graph"  # what they count
     test_scored: str = ""
     members: list[MemberResult] = []  # of an ensemble
     parts: dict[str, dict[str, ScoreInterval]] = {}  # train, val, test of the best epoch: metric → score
-    part_graphs: dict[str, Whole] = {}  # how many of each part were scored; of a large training part a sample
+    part_graphs: dict[str, Whole] = {}  # how many of each part were scored, as split_sizes counts; of many a sample
     left_out: Whole = 0  # rows of own data that cannot be used
     warnings: list[str] = []  # what was guessed or left out while own data was read
     baselines: dict[str, Baseline] = {}  # by name, such as "ecfp forest" and "mean"

@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     WEIGHTS = 0
     ORDER = 1
     NOISE = 2
+    PAIRS = 3
 
 
 def stream_seed(seed: int, purpose: Purpose, *place: int) -> int:

@@ -43,6 +43,7 @@ from pointset.training.batches import Purpose, stream_seed
 from pointset.training.devices import DTYPES
 from pointset.training.losses import LossTargets, balanced_weights
 from pointset.training.references import References, fit_references
+from pointset.training.within_graph import Links, by_part
 
 _SUBSET_SEED = 0
 _FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their results can be averaged
@@ -50,12 +51,31 @@ _FOLD_SEED = 0  # folds are the same for all seeds of the weights, so that their
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """A dataset, the scale of its targets, and its points, which carry the targets as the loss takes them."""
+    """A dataset, the scale of its targets, and its points, which carry the targets as the loss takes them.
+
+    Where nodes or edges of one graph are in several parts, ``dataset`` has the graph once for each part
+    (:mod:`pointset.training.within_graph`), and ``given`` is what was read.
+    """
 
     dataset: Dataset
     scale: TargetScale | None  # None: targets are as they are
     points: PointSets
     references: References | None = None  # what atoms contribute to the targets by themselves
+    within: Dataset | None = None  # one that is split by nodes or edges, as it was read
+    counted: Tensor | None = None  # (N,) where it is split by nodes: which nodes of ``dataset`` belong to their part
+    links: Links | None = None  # where it is split by edges
+
+    @property
+    def given(self) -> Dataset:
+        """The dataset as it was read."""
+        return self.dataset if self.within is None else self.within
+
+    def rows_in_part(self, graphs: Integers) -> Tensor:
+        """(rows,) which rows of targets and outputs of these graphs are of their part: all, unless nodes are split."""
+        if self.links is not None:
+            return torch.ones(len(self.targets(graphs)), dtype=torch.bool)
+        rows = self.dataset.target_rows(graphs)
+        return torch.ones(len(rows), dtype=torch.bool) if self.counted is None else self.counted[rows]
 
     @property
     def card(self) -> Card:
@@ -73,6 +93,8 @@ class TrainingData:
 
     def targets(self, graphs: Integers) -> Tensor:
         """(rows, k) or (rows,) the targets of these graphs in their own units, float64 or classes."""
+        if self.links is not None:
+            return self.links.asked(graphs)[1]
         return self._targets[self.dataset.target_rows(graphs)]
 
     @cached_property
@@ -107,7 +129,8 @@ def read_dataset(recipe: Recipe, data_dir: str | Path | None = None, *, progress
     check_ready(recipe)
     dataset = _read(recipe.dataset, data_dir, progress)
     dataset = with_choices(dataset, recipe.dataset)
-    return dataset if recipe.dataset.file is None else _with_leaks_said(dataset, progress)
+    comparable = recipe.dataset.file is not None and dataset.split_of is Level.GRAPH
+    return _with_leaks_said(dataset, progress) if comparable else dataset
 
 
 def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = None) -> TrainingData:
@@ -118,13 +141,17 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
         MemoryForecastError, TimeForecastError: a graph is too large, by its size alone.
     """
     card = dataset.card
-    if not card.targets or dataset.targets is None:
+    if not card.targets or (dataset.targets is None and dataset.split_of is not Level.EDGE):
         told = "".join(f"\n  {note}" for note in card.notes if recipe.dataset.file is not None)
         raise SpecError(
             f"{card.name} has no targets; expected at least one. Name columns with dataset.targets=[…]{told}"
         )
     if len(dataset.split.get("train", ())) == 0:
         raise SpecError(f"{card.name} has no graphs in its training part; expected some. Choose another split")
+    within, parts = dataset, None
+    if dataset.split_of is not Level.GRAPH:
+        parts = by_part(dataset)
+        dataset = parts.copies
     check_sizes(recipe, dataset)
     if recipe.model.descriptors is not None:
         dataset = with_descriptors(dataset, recipe.model.descriptors, progress=progress)
@@ -141,10 +168,15 @@ def training_data(dataset: Dataset, recipe: Recipe, *, progress: bool | None = N
         dataset = dataclasses.replace(
             dataset, card=dataclasses.replace(dataset.card, notes=(*dataset.card.notes, note))
         )
-    points = _with_loss_targets(dataset, scale, recipe.class_weights).points(
-        model_matrix(recipe.model.preset, recipe.model.matrix), rank=recipe.model.rank, progress=progress
-    )
-    return TrainingData(dataset, scale, points, references)
+    matrix = model_matrix(recipe.model.preset, recipe.model.matrix)
+    with_targets = _with_loss_targets(dataset, scale, recipe.class_weights)
+    solved = with_targets if parts is None else parts.graphs
+    points = solved.points(matrix, rank=recipe.model.rank, progress=progress)
+    if parts is None:
+        return TrainingData(dataset, scale, points, references)
+    pairs = points.eigenpairs.of(np.arange(len(dataset)) % len(within))  # all copies of a graph have its own
+    points = PointSets(with_targets.arrays, pairs, matrix, points.dtype)
+    return TrainingData(dataset, scale, points, references, within, parts.counted, parts.links)
 
 
 def build_model(recipe: Recipe, card: Card, *, references: bool = False) -> PointModel:
@@ -158,7 +190,7 @@ def build_model(recipe: Recipe, card: Card, *, references: bool = False) -> Poin
             node=card.node,
             edge=None if weighted else card.edge,
             out=card.outputs,
-            level="node" if card.level is Level.NODE else "graph",
+            level=card.level.value,
             dim=choice.dim,
             layers=choice.layers,
             pooling=choice.pooling,
@@ -176,7 +208,7 @@ def build_model(recipe: Recipe, card: Card, *, references: bool = False) -> Poin
 def with_descriptors(dataset: Dataset, descriptors: str, *, progress: bool | None = None) -> Dataset:
     """The molecules with numbers of each as a whole, which a model joins to its points (``model.descriptors``)."""
     card = dataset.card
-    if dataset.smiles is None or card.molecules != "ogb" or card.level is Level.NODE:
+    if dataset.smiles is None or card.molecules != "ogb" or card.level is not Level.GRAPH:
         raise SpecError(
             f"got model.descriptors={descriptors!r}, and {card.title or card.name} has no molecules with targets of "
             "their own to compute them for; expected a table with SMILES. Set model.descriptors=null"
@@ -276,10 +308,15 @@ def with_choices(dataset: Dataset, choice: DatasetChoice) -> Dataset:
         dataset = dataset.with_targets(list(choice.targets))
     if choice.weighted_edges is not None:
         dataset = dataset.with_weighted_edges(choice.weighted_edges, offset=choice.edge_weight_offset)
+    if choice.links is not None:
+        dataset = dataset.with_links(choice.links)
     if choice.fold is not None and not own_folds(choice):
-        has_labels = dataset.card.task is not Task.REGRESSION and dataset.card.level is not Level.NODE
+        of_graphs = dataset.card.level is not Level.NODE
+        has_labels = dataset.card.task is not Task.REGRESSION and (of_graphs or dataset.split_of is not Level.GRAPH)
         labels = dataset.targets if has_labels else None
-        dataset = dataset.with_split(folds(len(dataset), choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold])
+        dataset = dataset.with_split(
+            folds(dataset.split_count, choice.folds, seed=_FOLD_SEED, labels=labels)[choice.fold]
+        )
     return dataset if choice.train_graphs is None else _with_fewer(dataset, choice.train_graphs)
 
 
@@ -345,6 +382,7 @@ _TASKS = {
     Task.BINARY: "binary classification",
     Task.MULTI_LABEL: "labels",
     Task.MULTI_CLASS: "classes",
+    Task.LINK: "prediction",
 }
 
 
@@ -353,15 +391,18 @@ def describe_data(data: TrainingData) -> str:
 
     Own data is read with guesses (which columns are targets, what the task is), so people must see them.
     """
-    train, val, test = (len(data.part(name)) for name in ("train", "val", "test"))
+    train, val, test = (len(data.given.split.get(name, ())) for name in ("train", "val", "test"))
     card = data.card
     is_multi_class = card.task is Task.MULTI_CLASS
     names = list(card.classes if is_multi_class else card.target_names)
     targets = ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if (more := len(names) - _MOST_NAMES) > 0 else "")
     task = f"{'node ' if card.level is Level.NODE else ''}{_TASKS[card.task]}{'' if is_multi_class else ' of'}"
     text = f"{card.title or card.name}: {task} {targets}; "
+    unit = data.given.split_of.value
+    if data.within is not None:
+        text += f"{counted(data.within.split_count, unit)}, of these "
     unseen = [f"{size:,}" if size else "none" for size in (val, test)]
-    text += f"{counted(train, 'graph')} to train, {unseen[0]} to validate, {unseen[1]} to test"
+    text += f"{counted(train, unit)} to train, {unseen[0]} to validate, {unseen[1]} to test"
     if data.dataset.limits is not None and (limits := data.dataset.limits.number):
         are, count = ("is a limit", "counts") if limits == 1 else ("are limits", "count")
         text += f"; {counted(limits, 'value')} {are} such as >3, which {count} in the loss but not in scores"
@@ -388,6 +429,7 @@ _COUNTED_LAYERS = 64  # of a model without weights; the parameters of more are e
 # Numbers of four bytes that message passing and attention keep in each layer: of a node and channel, of an edge and
 # channel, of a pair of nodes. Measured are up to 18 (Graphormer), 12 (GatedGCN, both directions), 8 (Graphormer).
 _OF_NODE, _OF_EDGE, _OF_PAIR = 20, 16, 16
+_OF_POINT = 4  # so many times the state of a layer of pst-linear, beside what is kept of each layer
 
 
 def check_learnable(data: TrainingData) -> None:
@@ -488,7 +530,12 @@ def _bytes_of(recipe: Recipe, nodes: Integers, edges: Integers, ranks: Integers,
     dim = recipe.model.dim
     encoder = load_part(preset_named(recipe.model.preset).encoder)
     if isinstance(encoder, type) and issubclass(encoder, BatchEncoder):  # it has no numbers for each pair and channel
-        return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + _OF_PAIR * nodes**2)
+        pairs = _OF_PAIR * nodes**2 if encoder.ALL_PAIRS else 0
+        return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + pairs)
+    if not getattr(
+        encoder, "ALL_PAIRS", True
+    ):  # vectors and scalars of each node, of each layer and while one computes
+        return 4 * (layers + _OF_POINT) * nodes * (dim + dim // 2 * ranks) + 4 * _OF_EDGE * edges
     layers = min(layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else layers
     repeats = getattr(encoder, "REPEATS", 1)  # vectors and pairs have so many times fewer channels than scalars
     needed = training_bytes(nodes, ranks, dim=max(1, dim // repeats), layers=layers)

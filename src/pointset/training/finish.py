@@ -159,7 +159,8 @@ def _result(trained: Trained, test: Scores) -> dict[str, Any]:
         expected=recipe.expected,
         units={target.name: target.unit for target in card.targets},
         classes=list(card.classes),
-        split_sizes={part: len(indices) for part, indices in trained.data.dataset.split.items()},
+        split_sizes={part: len(indices) for part, indices in trained.data.given.split.items()},
+        split_of=trained.data.given.split_of.value,
         test_scored=scored if test.overall else "there is no test part",
         left_out=len(trained.data.dataset.rejected),
         warnings=trained.data.warnings,
@@ -192,17 +193,19 @@ def _part_scores(trained: Trained, outputs: Mapping[str, Tensor], test: Scores) 
             graphs = graphs[np.sort(chosen)]
         if not len(graphs):
             continue
+        rows = data.rows_in_part(graphs)
         nodes = data.points.num_nodes[graphs] if data.card.level is Level.NODE else np.ones_like(graphs)
+        groups = np.repeat(np.arange(len(graphs)), nodes)  # nodes of a graph are drawn together
         found = score_with_intervals(
-            outputs[part] if part in outputs else trained.outputs(graphs),
-            data.targets(graphs),
+            (outputs[part] if part in outputs else trained.outputs(graphs))[rows],
+            data.targets(graphs)[rows],
             data.card,
             data.scale,
             scores=test if part == "test" else None,
-            groups=np.repeat(np.arange(len(graphs)), nodes),  # nodes of a graph are drawn together
+            groups=groups if data.within is None else None,  # unless they are in different parts
         )
         parts[part] = {metric: interval._asdict() for metric, interval in found.items()}
-        counts[part] = len(graphs)
+        counts[part] = len(graphs) if data.within is None else int(rows.sum())
     return {"parts": parts, "part_graphs": counts}
 
 

@@ -8,6 +8,7 @@ Fabric wraps it for the device, the precision and the exchange of gradients.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import signal
 import threading
@@ -80,7 +81,7 @@ class TrainingLoop:
         self.graphs = data.part("train")
         sizes = data.points.num_nodes[self.graphs], data.points.ranks[self.graphs]
         self.batches = training_batches(*sizes, recipe, rank=fabric.global_rank, processes=fabric.world_size)
-        self._run = run_digest(recipe, data.dataset.split)
+        self._run = run_digest(recipe, data.given.split)
         self.recipe = recipe = with_enough_epochs(recipe, len(self.batches))
         self.dtype = DTYPES[recipe.trainer.precision]
         self.loader = PointLoader(
@@ -160,6 +161,8 @@ class TrainingLoop:
         for batch in self.loader:
             place = (progress.epoch, progress.batch)
             graphs, idle = self.batches.handed_out.popleft()
+            if self.data.links is not None:
+                batch = self.data.links.training_batch(batch, stream(self.recipe.seed, Purpose.PAIRS, *place))
             self._settled = self.learner.buffers()
             done = self.learner.gradients(batch, place, first + progress.batch, idle=idle, stop=self.stop.asked)
             if not math.isfinite(done.loss_sum):
@@ -325,6 +328,14 @@ class _Handed:
         self.batch, self.generator = batch, generator
 
 
+def _with_fewer_features(batch: PointBatch, share: float, generator: torch.Generator | None) -> PointBatch:
+    """Entries of real features x zero at random, the others larger by as much; categories stay."""
+    if batch.x is None or not batch.x.is_floating_point():
+        return batch
+    kept = torch.empty_like(batch.x).bernoulli_(1 - share, generator=generator)
+    return dataclasses.replace(batch, x=batch.x * kept.div_(1 - share))
+
+
 class _Network(nn.Module):
     """The model as Fabric and DDP call it."""
 
@@ -403,8 +414,10 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
         noise = None
-        if self.recipe.model.noise or self.recipe.model.dropout:
+        if self.recipe.model.noise or self.recipe.model.dropout or self.recipe.trainer.feature_dropout:
             noise = stream(self.recipe.seed, Purpose.NOISE, *place, self.fabric.global_rank, device=self.fabric.device)
+        if self.recipe.trainer.feature_dropout:
+            batch = _with_fewer_features(batch, self.recipe.trainer.feature_dropout, noise)
         outputs = self.network(_Handed(batch, noise))
         if batch.y is None:
             raise TypeError("a training batch has no targets")

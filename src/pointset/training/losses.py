@@ -25,6 +25,7 @@ _FITTING = {  # the first is the usual one
     Task.REGRESSION: ("l1", "smooth_l1", "mse"),
     Task.BINARY: ("bce",),
     Task.MULTI_LABEL: ("bce",),
+    Task.LINK: ("bce",),
     Task.MULTI_CLASS: ("cross_entropy",),
 }
 

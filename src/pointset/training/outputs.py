@@ -39,6 +39,7 @@ _FUNCTION_GRAPHS = 24  # whose eigenvalues the functions are shown at
 _CHANNELS = 6
 _LARGEST_ATTENTION = 60  # nodes of the example graph: a matrix of more is not to be read
 _LARGEST_DRAWN = 400
+_LARGEST_LOOKED_INTO = 1_000
 _DIGITS = 6
 
 
@@ -66,7 +67,8 @@ def outputs_for(
             outputs = []
             for batch in loader:
                 each_batch()
-                outputs.append(model(batch).to("cpu", torch.float64))
+                pairs = None if data.links is None else data.links.asked(block)[0]
+                outputs.append(model(batch, pairs=pairs).to("cpu", torch.float64))
             rows = torch.cat(outputs)
     if processes == 1:
         return rows
@@ -136,8 +138,10 @@ def write_predictions(
     is left out.
     """
     card = data.card
-    targets, names, (columns, numbers) = data.targets(graphs), card.target_names, more
-    header = ["graph"] + ["node"] * (card.level is Level.NODE) + ["smiles"] * (data.dataset.smiles is not None)
+    kept = data.rows_in_part(graphs)
+    targets, names, (columns, numbers) = data.targets(graphs)[kept], card.target_names, more
+    predicted, numbers = predicted[kept.numpy()], numbers[kept.numpy()]
+    header = ["graph", *_PLACES[card.level]] + ["smiles"] * (data.dataset.smiles is not None)
     header += [*names, *(f"predicted_{name}" for name in names)]
     if card.task is Task.MULTI_CLASS:
         header += [f"probability_{name}" for name in card.classes]
@@ -148,7 +152,8 @@ def write_predictions(
         left = [[_number(value) for value in row] for row in targets.tolist()]
     free = [column.name not in header for column in columns]
     header += [column.name for column in compress(columns, free)]
-    rows = zip(_places(data, graphs), left, predicted.tolist(), numbers.tolist(), strict=True)
+    places = compress(_places(data, graphs), kept.tolist())
+    rows = zip(places, left, predicted.tolist(), numbers.tolist(), strict=True)
     lines = (
         [*place, *start, *map(_number, values), *compress(cells(columns, added), free)]
         for place, start, values, added in rows
@@ -156,12 +161,19 @@ def write_predictions(
     write_csv(path, chain([header], lines))
 
 
+_PLACES: dict[Level, tuple[str, ...]] = {Level.GRAPH: (), Level.NODE: ("node",), Level.EDGE: ("source", "target")}
+
+
 def _places(data: TrainingData, graphs: Integers) -> Iterator[Sequence[str | int]]:
     smiles = data.dataset.smiles
+    if data.links is not None:
+        yield from ([0, *pair] for pair in data.links.asked(graphs)[0].tolist())
+        return
     for graph in graphs.tolist():
         text = [] if smiles is None else [smiles[graph]]
         if data.card.level is Level.NODE:
-            yield from ([graph, node, *text] for node in range(int(data.dataset.arrays.num_nodes[graph])))
+            number = graph % len(data.given)  # of the graph as it was read
+            yield from ([number, node, *text] for node in range(int(data.dataset.arrays.num_nodes[graph])))
         else:
             yield [graph, *text]
 
@@ -234,8 +246,9 @@ def examples_of(
     model = models[0]
     typical = graphs[np.argsort(data.points.num_nodes[graphs], kind="stable")]
     middle = typical[len(typical) // 2 :][:_FUNCTION_GRAPHS]
-    looked_into = has_coordinates(model)
-    worst, ordinary = _worst(data, graphs, predicted)
+    small = data.points.num_nodes[middle].max() <= _LARGEST_LOOKED_INTO  # to look into a model takes n² numbers
+    looked_into = has_coordinates(model) and small and data.links is None
+    worst, ordinary = ([], []) if data.links is not None else _worst(data, graphs, predicted)
     if data.card.molecules is not None and data.card.level is Level.GRAPH:
         _explain(models, data, worst + ordinary, temperatures, descriptors)
     return {

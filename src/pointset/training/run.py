@@ -178,7 +178,9 @@ def _checked_model(request: _Request, data: TrainingData) -> PointModel:
     check_learnable(data)
     model = first_model(recipe, data)
     check_space(request.folder.path, run_bytes(model.num_parameters, recipe.trainer))
-    model.eval()(data.points[int(data.part("train")[0])])  # features that do not fit the specs are refused here
+    first = data.part("train")[:1]
+    pairs = None if data.links is None else data.links.asked(first)[0]
+    model.eval()(data.points[int(first[0])], pairs=pairs)  # features that do not fit the specs are refused here
     return model
 
 
@@ -189,7 +191,7 @@ def _train_in_this_process(fabric: Fabric, request: _Request, data: TrainingData
     """What each process does: train, and together score the test part; the first one writes."""
     recipe, folder, first = request.recipe, request.folder, fabric.is_global_zero
     if was_begun := folder.has_run:
-        _check_unchanged(folder, recipe, data.dataset)
+        _check_unchanged(folder, recipe, data.given)
     threads = _threads(fabric, request, data, model)
     if first and not folder.has_run:
         _write_start(request, data, model, fabric, threads)
@@ -213,7 +215,7 @@ def _checkpoint(folder: RunFolder, recipe: Recipe, data: TrainingData) -> Checkp
     if not folder.last_checkpoint.exists():
         return None
     checkpoint = read_checkpoint(folder.last_checkpoint)
-    if checkpoint.run not in ("", run_digest(recipe, data.dataset.split)):
+    if checkpoint.run not in ("", run_digest(recipe, data.given.split)):
         raise SpecError(
             f"{folder.last_checkpoint} is of another run: its settings or its split differ from {folder.recipe}. Put "
             "back the run's own, or remove it, and training begins at epoch 1"
@@ -269,7 +271,7 @@ def _write_start(
     request: _Request, data: TrainingData, model: PointModel, fabric: Fabric, threads: ThreadChoice
 ) -> None:
     """The recipe comes last: a folder with a recipe is a run that can be resumed."""
-    folder, dataset = request.folder, data.dataset
+    folder, dataset = request.folder, data.given
     about = environment(device=fabric.device.type, processes=fabric.world_size, threads=threads.threads)
     about |= {"threads_why": threads.why} if threads.why else {}
     if about["device"] == "cpu":
@@ -282,7 +284,7 @@ def _write_start(
     about["data"] = {"source": source.source, "origin": source.origin, "sha256": list(source.sha256)}
     about["recipe_sha256"] = recipe_digest(request.recipe)
     write_json(folder.environment, about)
-    save_split(folder.split, dataset.split, count=len(dataset), made_by=dataset.card.split)
+    save_split(folder.split, dataset.split, count=dataset.split_count, made_by=dataset.card.split)
     with replacing(folder.recipe) as temporary:
         temporary.write_text(request.recipe.as_yaml(), encoding="utf-8")
 
@@ -295,7 +297,7 @@ def _train_ensemble(request: _Request, data: TrainingData, model: PointModel) ->
     recipe, folder = request.recipe, request.folder
     fabric, threads = make_fabric(recipe, request.device), ThreadChoice(recipe.trainer.threads or 1)
     if folder.has_run:
-        _check_unchanged(folder, recipe, data.dataset)
+        _check_unchanged(folder, recipe, data.given)
     else:
         _write_start(request, data, model, fabric, threads)
     members = member_recipes(recipe)
@@ -375,7 +377,7 @@ def _check_unchanged(folder: RunFolder, recipe: Recipe, dataset: Dataset) -> Non
     if not folder.split.exists():
         return
     try:
-        split = split_from_file(folder.split, len(dataset))
+        split = split_from_file(folder.split, dataset.split_count)
     except PointsetError as error:
         raise SpecError(f"the run's split does not fit the data: {error}. {_UNDO}") from None
     if not all(np.array_equal(split.get(part, ()), dataset.split.get(part, ())) for part in {*split, *dataset.split}):

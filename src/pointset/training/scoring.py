@@ -29,7 +29,7 @@ import numpy as np
 from pointset.arrays import Array, Floats, Integers
 from pointset.datasets.card import Card
 from pointset.errors import SpecError, did_you_mean
-from pointset.metrics import Task, metric_names, own_metrics, own_score, threshold_curve
+from pointset.metrics import Metric, Task, metric_names, own_metrics, own_score, threshold_curve
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,6 +96,8 @@ def score(predictions: Tensor, targets: Tensor, card: Card, scale: TargetScale |
             per_target[name] = _value_scores(*rows, None if scale is None else float(scale.std[column]))
         else:
             per_target[name] = _label_scores(*rows)
+            if card.task is Task.LINK:
+                per_target[name] |= _hits(*rows)
         per_target[name] |= _own_scores(rows[0].numpy(), rows[1].numpy(), card.task)
     broken = bool((predictions.isnan() & known).any())  # a model that diverged has no score, not that of the rest
     overall = {}
@@ -320,6 +322,21 @@ def _label_scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
     if 0 < positive < len(labels):
         curve = threshold_curve(labels.double().numpy(), logits.numpy())
         scores["roc_auc"], scores["average_precision"] = curve.roc_auc, curve.average_precision
+    return scores
+
+
+def _hits(logits: Tensor, labels: Tensor) -> dict[str, float]:
+    """hits@k of links among pairs, (rows,) each: the share of links whose logit is above the k-th of the other pairs.
+
+    Fewer than k other pairs leave every link above (as in OGB's evaluator).
+    """
+    links, others = logits[labels > 0.5], logits[labels < 0.5].sort(descending=True).values
+    scores = {}
+    for metric in (Metric.HITS_20, Metric.HITS_50, Metric.HITS_100):
+        k = int(metric.value.rpartition("@")[2])
+        known = len(links) and not bool(logits.isnan().any())
+        above = float((links > others[k - 1]).double().mean()) if known and len(others) >= k else 1.0
+        scores[metric.value] = above if known else math.nan
     return scores
 
 

@@ -68,11 +68,12 @@ class Stopwatch:
         return Timed(seconds, max(0, peak_bytes() - self.resident), cpu_seconds)
 
 
-def training_loader(recipe: Recipe, data: TrainingData, batches: Batches) -> PointLoader:
+def training_loader(recipe: Recipe, data: TrainingData, batches: Batches) -> Iterable[PointBatch]:
     """These batches of the training part."""
     unused = torch.Generator()  # without one, torch draws from the global one
     dtype = DTYPES[recipe.trainer.precision]
-    return PointLoader(data.points, indices=data.part("train"), dtype=dtype, batch_sampler=batches, generator=unused)
+    loader = PointLoader(data.points, indices=data.part("train"), dtype=dtype, batch_sampler=batches, generator=unused)
+    return loader if data.links is None else (data.links.training_batch(batch, unused) for batch in loader)
 
 
 # --- how long a run will take

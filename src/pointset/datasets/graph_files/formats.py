@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -22,6 +22,7 @@ from pointset.errors import FileFormatError, did_you_mean
 from pointset.files import naming, replacing
 
 if TYPE_CHECKING:
+    from pointset.arrays import Flags
     from pointset.points.graphs import Graph
 
 _POINTS_SUFFIX = ".safetensors"
@@ -67,6 +68,7 @@ FORMATS = {
         GraphFormat("GraphML", ".graphml", "graphml", _EVERYTHING),
         GraphFormat("edge list", ".csv", "edge_list", frozenset({Content.WEIGHTS, Content.LOOPS, Content.EDGE_ATTR})),
         GraphFormat("PyG", ".pt", "pyg", _EVERYTHING),
+        GraphFormat("numpy arrays of one graph", ".npz", "npz", _EVERYTHING),
     )
 }
 
@@ -97,6 +99,7 @@ class GraphRecord:
     graph: Any = None  # anything that pointset.to_points takes
     problem: str | None = None
     ignored: tuple[str, ...] = ()  # attributes that pointset has no use for
+    masks: Mapping[str, Flags] | None = None  # part → (n, F): the nodes for train, val and test, in each of F splits
 
 
 class _FormatModule(Protocol):

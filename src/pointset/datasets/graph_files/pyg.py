@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.separate import separate
 
+from pointset.arrays import Flags
 from pointset.datasets.graph_files.formats import GraphRecord, shown_name
 from pointset.datasets.safe_pickle import claims_too_much, load_tensors
+from pointset.datasets.splits.parts import PARTS
 from pointset.errors import FileFormatError, GraphError
 from pointset.files import open_binary
 from pointset.points.graphs import Graph, tensor_fault
 
 _TENSORS = ("x", "edge_index", "edge_attr", "edge_weight", "pos", "y")
-_KNOWN = {*_TENSORS, "num_nodes", "reconstruction_error"}
+_MASKS = {f"{part}_mask": part for part in PARTS}
+_KNOWN = {*_TENSORS, *_MASKS, "num_nodes", "reconstruction_error"}
 _EXPECTED = "expected a torch_geometric.data.Data, a list of them, or the (data, slices) of an InMemoryDataset"
 
 
@@ -130,15 +134,42 @@ def _record(name: str, data: Any) -> GraphRecord:
     try:
         content = data.to_dict()
         fields = _checked_fields(content)
+        masks = masks_of(content)
     except GraphError as error:
         return GraphRecord(name, problem=str(error))
     except Exception as error:  # a Data that was forged, or written by a PyG that had other insides
         return GraphRecord(name, problem=f"a Data that cannot be read ({type(error).__name__}: {error})")
-    return GraphRecord(name, Data(**fields), ignored=tuple(sorted(str(key) for key in set(content) - _KNOWN)))
+    ignored = tuple(sorted(str(key) for key in set(content) - _KNOWN))
+    return GraphRecord(name, Data(**fields), ignored=ignored, masks=masks)
+
+
+def masks_of(content: Mapping[str, Any]) -> dict[str, Flags] | None:
+    """Part → (n, F) of ``train_mask``, ``val_mask`` and ``test_mask``, (n,) or of several splits (n, F); None without.
+
+    Raises:
+        GraphError: they are not truth values, or not of one shape.
+    """
+    found = {}
+    for name, part in _MASKS.items():
+        mask = content.get(name)
+        if mask is None:
+            continue
+        if not isinstance(mask, Tensor) or tensor_fault(mask) or claims_too_much(mask) or mask.dtype != torch.bool:
+            raise GraphError(f"{name} is {_type_name(mask)}; expected a tensor of truth values")
+        if mask.dim() not in (1, 2):
+            raise GraphError(f"{name} has shape {tuple(mask.shape)}; expected (nodes,) or (nodes, splits)")
+        found[part] = mask.reshape(len(mask), -1).numpy()
+    if not found:
+        return None
+    first = next(iter(found.values()))
+    if any(mask.shape != first.shape for mask in found.values()):
+        shapes = ", ".join(str(mask.shape) for mask in found.values())
+        raise GraphError(f"the masks of nodes have the shapes {shapes}; expected the same")
+    return {part: found.get(part, np.zeros_like(first)) for part in PARTS}
 
 
 def _checked_fields(content: dict[str, Any]) -> dict[str, Any]:
-    fields = {key: value for key, value in content.items() if key in _KNOWN - {"reconstruction_error"}}
+    fields = {key: value for key, value in content.items() if key in {*_TENSORS, "num_nodes"}}
     for key in _TENSORS:
         value = fields.get(key)
         if isinstance(value, Tensor):

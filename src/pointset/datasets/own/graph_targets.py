@@ -69,6 +69,8 @@ def targets_in_files(graphs: Sequence[Graph], level: Level | None, task: Task | 
     level = level or _level(graphs)
     problems: Problems = {}
     tables = [_table(graph, level, index, problems) for index, graph in enumerate(graphs)]
+    if level is Level.NODE and task is Task.MULTI_CLASS:  # negative: not known, as PyG's node tasks have it
+        tables = [None if table is None else np.where(table < 0, np.nan, table) for table in tables]
     widths = Counter(table.shape[1] for table in tables if table is not None)
     width = widths.most_common(1)[0][0] if widths else 0
     for index, table in enumerate(tables):
@@ -94,15 +96,18 @@ def _finished(
             f"{option('task', 'multi-label')}"
         )
     for index, table in enumerate(tables):
-        if table is not None and index not in problems and (reason := _misfit(table, task)):
+        if table is not None and index not in problems and (reason := _misfit(table, task, level)):
             problems[index] = ("targets that do not fit the task", reason)
     good = [table if index not in problems else None for index, table in enumerate(tables)]
     if task is not Task.MULTI_CLASS:
         dtype = np.float64 if task is Task.REGRESSION else np.float32
         y = [None if table is None else table.astype(dtype) for table in good]
         return GraphTargets(level, task, names, y, (), problems, notes)
-    labels = np.unique(np.concatenate([table for table in good if table is not None] or [np.zeros(0)]))
-    numbered = [None if table is None else np.searchsorted(labels, table) for table in good]
+    values = np.concatenate([table.ravel() for table in good if table is not None] or [np.zeros(0)])
+    labels = np.unique(values[~np.isnan(values)])
+    numbered = [
+        None if table is None else np.where(np.isnan(table), -1, np.searchsorted(labels, table)) for table in good
+    ]
     classes = tuple(repr(float(label)).removesuffix(".0") for label in labels)
     return GraphTargets(level, task, names, numbered, classes, problems)
 
@@ -137,11 +142,12 @@ def _table(graph: Graph, level: Level, index: int, problems: Problems) -> Number
     return table
 
 
-def _misfit(table: Numbers, task: Task) -> str | None:
+def _misfit(table: Numbers, task: Task, level: Level) -> str | None:
     if task is Task.REGRESSION:
         return None
     if task is Task.MULTI_CLASS:
         fits, expected = table == np.round(table), "whole numbers"  # NaN is not a class either
+        fits |= np.isnan(table) & (level is Level.NODE)  # but a node may be without one
     else:
         fits, expected = np.isnan(table) | (table == 0) | (table == 1), "0 or 1, NaN where missing"
     return None if fits.all() else f"y holds {table[~fits][0]:g}; expected {expected}"

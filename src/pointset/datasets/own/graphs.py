@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pointset.arrays import Flags
 from pointset.datasets.cache import file_digest
 from pointset.datasets.card import Level, Task
 from pointset.datasets.dataset import OWN_FILE, Dataset, Provenance
@@ -36,6 +37,7 @@ from pointset.datasets.own.rejected import (
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import own_card, task_named
 from pointset.datasets.splits.files import AUTOMATIC, SplitChoice, make_split, split_column_of
+from pointset.datasets.splits.parts import PARTS, Split, check_split, whole_number
 from pointset.errors import FileFormatError, MissingDataError, SpecError
 from pointset.points.graphs import FlatFeatures, Graph, GraphArrays
 from pointset.points.inputs import read_graphs
@@ -44,6 +46,7 @@ from pointset.specs import Categories, Reals, Spec, read_spec
 
 _FEATURES = ("x", "edge_attr", "pos")
 _MOST_CATEGORIES = 10_000  # whole numbers beyond are measured or counted, not categories
+_MOST_FLAGS = 100  # columns of 0 and 1; more are a bag of words, for one linear map
 _MOST_NAMES = 10  # of attributes that were not read
 _NODE_NAMES = "node names"  # not read either, but not an attribute that could be named otherwise
 
@@ -56,6 +59,7 @@ class _Contents(NamedTuple):
     names: list[str]  # of all graphs
     graphs: dict[int, Graph]  # the good ones by number
     problems: dict[int, tuple[str, str]]  # the others, with the kind of problem and the reason
+    masks: dict[int, Mapping[str, Flags]]  # by number: part → (n, F), of graphs whose nodes are in several parts
     ignored: list[str]  # attributes that were not read
 
 
@@ -66,6 +70,7 @@ class _Usable(NamedTuple):
     graphs: list[Graph]
     targets: GraphTargets
     rejected: list[Rejected]
+    masks: list[Mapping[str, Flags] | None]  # of each graph
 
 
 def graph_files(
@@ -78,6 +83,7 @@ def graph_files(
     node: Any = None,
     edge: Any = None,
     split: SplitChoice = AUTOMATIC,
+    fold: int = 0,
     seed: int = 0,
     max_rejected: float = MOST_REJECTED,
     max_nodes: int | None = None,
@@ -87,6 +93,9 @@ def graph_files(
 
     Weights of edges are kept. A graph that cannot be used is in ``rejected`` with its number and the reason; ``rows``
     are the numbers of the others, counted from 0.
+
+    A single graph with targets of its nodes is a node task: it is its nodes that are split, by the masks in the file
+    (:mod:`pointset.datasets.graph_files.npz`; ``train_mask`` and so on of a PyG ``Data``), else at random.
 
     Args:
         path: a graph file or a folder.
@@ -101,7 +110,9 @@ def graph_files(
         edge: the spec of edge features.
         split: ``"random"``, ``"stratified"``, ``"column:NAME"`` of the CSV, a file with a split, or the shares of a
             random split such as ``(0.7, 0.2, 0.1)``; by default by a column of the CSV with the words train, val and
-            test that is named split, set, subset, partition or fold, where there is one, else at random.
+            test that is named split, set, subset, partition or fold, where there is one, else by the masks of nodes
+            in the files, else at random.
+        fold: which split, from 0, where the files have masks of several.
         seed: of the split.
         max_rejected: the largest share of graphs that may be bad; 1.0 for any. Those that only lack a target do not
             count.
@@ -132,7 +143,9 @@ def graph_files(
     usable = _usable(read, table, wanted, chosen_task)
     check_share(usable.rejected, len(usable.numbers), limit, source, unit="graph")
     notes = (*_notes(source, read.ignored, usable.targets, () if table is None else table.notes), *split_notes)
-    return _dataset(source, usable, table, (node, edge), split, seed, notes)
+    by_nodes = split == AUTOMATIC and usable.targets.level is Level.NODE
+    official = split_by_masks(usable.masks, fold) if by_nodes else None
+    return _dataset(source, usable, table, (node, edge), split, seed, notes, official)
 
 
 def _dataset(
@@ -143,18 +156,24 @@ def _dataset(
     split: SplitChoice,
     seed: int,
     notes: tuple[str, ...],
+    official: tuple[Split, str] | None,
 ) -> Dataset:
     targets = usable.targets
     arrays, features = with_features(usable.graphs, targets, *specs)
-    parts, split_text, split_notes = make_split(
-        split,
-        count=len(usable.numbers),
-        seed=seed,
-        labels=targets.joined() if targets.level is Level.GRAPH else None,
-        cells=None if table is None else table.split_cells(usable.numbers),
-        rejected=len(usable.rejected),
-    )
-    split_notes += part_notes(split, parts, "graph")
+    of_nodes = targets.level is Level.NODE and (official is not None or len(usable.graphs) == 1)
+    if official is not None:
+        parts, split_text = official
+        split_notes: tuple[str, ...] = ()
+    else:
+        parts, split_text, split_notes = make_split(
+            split,
+            count=int(arrays.num_nodes.sum()) if of_nodes else len(usable.numbers),
+            seed=seed,
+            labels=targets.joined() if of_nodes or targets.level is Level.GRAPH else None,
+            cells=None if table is None else table.split_cells(usable.numbers),
+            rejected=len(usable.rejected),
+        )
+    split_notes += part_notes(split, parts, "node" if of_nodes else "graph")
     learned = target_notes(targets.joined(), targets.names, targets.task, targets.classes)
     card = own_card(
         name=path.stem,
@@ -172,14 +191,26 @@ def _dataset(
     files += [] if table is None else [table.file.path]
     provenance = Provenance(str(path), OWN_FILE, tuple(files), tuple(map(file_digest, files)))
     rows = np.array(usable.numbers, dtype=np.int64)
-    return Dataset(card, arrays, parts, provenance, rejected=tuple(usable.rejected), rows=rows, row_unit="graph")
+    about: dict[str, Any] = {"rejected": tuple(usable.rejected), "rows": rows, "row_unit": "graph"}
+    return Dataset(card, arrays, parts, provenance, split_of=Level.NODE if of_nodes else Level.GRAPH, **about)
+
+
+def split_by_masks(masks: Sequence[Mapping[str, Flags] | None], fold: int) -> tuple[Split, str] | None:
+    """The split of all nodes by the masks of each graph, part → (n, F), and its words; None where a graph has none."""
+    known = [mask for mask in masks if mask is not None]
+    if not known or len(known) < len(masks):
+        return None
+    most = min(mask["train"].shape[1] for mask in known)
+    fold = whole_number(fold, option("fold"), most=most - 1)
+    split = {part: np.flatnonzero(np.concatenate([mask[part][:, fold] for mask in known])) for part in PARTS}
+    which = f", split {fold} of {most}" if most > 1 else ""
+    return check_split(split, sum(len(mask["train"]) for mask in known)), f"by masks of the nodes{which}"
 
 
 def _level(level: Level | str | None, *, table: bool) -> Level | None:
-    try:
-        wanted = None if level is None else Level(level)
-    except ValueError:
-        raise SpecError(f"got {level!r} for {option('level')}; expected 'graph' or 'node'") from None
+    if level not in (None, Level.GRAPH, Level.NODE):
+        raise SpecError(f"got {level!r} for {option('level')}; expected 'graph' or 'node'")
+    wanted = None if level is None else Level(level)
     if table and wanted is Level.NODE:
         raise SpecError("a table of targets has a row for each graph; for targets of nodes put y into the graph files")
     return wanted
@@ -190,11 +221,14 @@ def _read(path: Path, table: Path | None, max_nodes: int | None, progress: bool 
         raise MissingDataError(f"there is no file or folder {path}; expected graphs. Check the name")
     names: list[str] = []
     numbered = []
+    masks: dict[int, Mapping[str, Flags]] = {}
     try:
         for record in track(read_graph_file(path), "Reading", None, show=progress):
             if path.is_dir() and table is not None and table.resolve() == (path / record.name).resolve():
                 continue  # the table of targets lies among the graphs
             numbered.append(dataclasses.replace(record, name=str(len(names))))
+            if record.masks is not None:
+                masks[len(names)] = record.masks
             names.append(record.name)
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({error.strerror or error})") from None
@@ -209,7 +243,7 @@ def _read(path: Path, table: Path | None, max_nodes: int | None, progress: bool 
     unfit = feature_problems([graphs[number] for number in listed], [names[number] for number in listed])
     problems |= {listed[at]: problem for at, problem in unfit.items()}
     good = {number: graph for number, graph in graphs.items() if number not in problems}
-    return _Contents(names, good, problems, checked.ignored)
+    return _Contents(names, good, problems, masks, checked.ignored)
 
 
 def _usable(read: _Contents, table: TargetTable | None, level: Level | None, task: Task | None) -> _Usable:
@@ -222,7 +256,8 @@ def _usable(read: _Contents, table: TargetTable | None, level: Level | None, tas
     numbers = [number for number in readable if number not in problems]
     rejected = [rejected_row(at, *problem, read.names[at], "graph") for at, problem in sorted(problems.items())]
     rejected += [] if table is None else table.rejected
-    return _Usable(numbers, [read.graphs[number] for number in numbers], targets, rejected)
+    graphs, masks = [read.graphs[number] for number in numbers], [read.masks.get(number) for number in numbers]
+    return _Usable(numbers, graphs, targets, rejected, masks)
 
 
 def feature_problems(graphs: Sequence[Graph], names: Sequence[str]) -> dict[int, tuple[str, str]]:
@@ -307,7 +342,8 @@ def _inferred(features: Tensor) -> Spec:
         return Reals(features.shape[1])
     if not len(features):
         return Categories(*[1] * features.shape[1])
-    if int(features.min()) < 0 or int(features.max()) >= _MOST_CATEGORIES:
+    measured = int(features.min()) < 0 or int(features.max()) >= _MOST_CATEGORIES
+    if measured or (features.shape[1] > _MOST_FLAGS and int(features.max()) <= 1):
         return Reals(features.shape[1])
     return Categories(*[int(size) + 1 for size in features.amax(dim=0)])
 

@@ -35,7 +35,7 @@ def target_notes(
     if task is Task.MULTI_CLASS:
         if len(classes) == 1 and len(y) > 1:
             notes.append(f"{names[0]!r} has a single class, {classes[0]!r}: there is nothing to learn from it")
-        counts = np.bincount(y, minlength=len(classes))
+        counts = np.bincount(y[y >= 0], minlength=len(classes))  # negative: not known
         single = [repr(name) for name, count in zip(classes, counts.tolist(), strict=True) if count == 1]
         if single and len(y) > 1:
             verb, dots = "has" if len(single) == 1 else "have", ", …" if len(single) > _MOST_NAMED else ""
@@ -90,6 +90,7 @@ def check_varies(
     """
     remedy = f"Choose another column with {option('targets')}, or another split with {option('split')}"
     if task is Task.MULTI_CLASS:
+        y = y[y >= 0]
         if len(y) > 1 and len(np.unique(y)) == 1:
             raise SpecError(
                 f"the target {names[0]!r} of {where} has a single class in the training part, "

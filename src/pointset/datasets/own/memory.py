@@ -19,15 +19,16 @@ from torch import Tensor
 from pointset.arrays import Floats
 from pointset.datasets.card import Level, Task
 from pointset.datasets.dataset import OWN_FILE, Dataset, Provenance
+from pointset.datasets.graph_files.pyg import masks_of
 from pointset.datasets.molecules.features import OGB_FEATURES
 from pointset.datasets.molecules.parallel import read_many, table_of_molecules
 from pointset.datasets.molecules.parsing import Unreadable
 from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.datasets.own.graph_targets import GraphTargets, targets_in_files
-from pointset.datasets.own.graphs import feature_problems, with_features
+from pointset.datasets.own.graphs import feature_problems, split_by_masks, with_features
 from pointset.datasets.own.learnable import target_notes
 from pointset.datasets.own.targets import own_card, task_named
-from pointset.datasets.splits.files import SplitChoice, make_split
+from pointset.datasets.splits.files import AUTOMATIC, SplitChoice, make_split
 from pointset.datasets.splits.parts import Split, check_split
 from pointset.errors import GraphError, PointsetError, SpecError
 from pointset.points.graphs import Graph
@@ -93,7 +94,7 @@ def from_graphs(
     level: Level | str | None = None,
     node: Any = None,
     edge: Any = None,
-    split: SplitChoice | Mapping[str, Any] = "random",
+    split: SplitChoice | Mapping[str, Any] = AUTOMATIC,
     seed: int = 0,
     name: str = "graphs",
 ) -> Dataset:
@@ -112,7 +113,8 @@ def from_graphs(
             needed where other graphs will hold categories that these do not.
         edge: the spec of edge features.
         split: ``"random"``, ``"stratified"``, shares such as ``(0.7, 0.2, 0.1)``, a file with a split, or the indices
-            themselves: ``{"train": […], "val": […], "test": […]}``.
+            themselves: ``{"train": […], "val": […], "test": […]}``. By default at random. The nodes of a single graph
+            with targets of nodes are split, by default by its ``train_mask``, ``val_mask`` and ``test_mask``.
         seed: of the split.
         name: for reports and errors.
 
@@ -147,12 +149,17 @@ def from_graphs(
         )
     found = replace(found, names=_names(names, found))
     arrays, features = with_features(labelled, found, node, edge)
-    labels = found.joined() if found.level is Level.GRAPH else None
+    by_nodes = found.level is Level.NODE and len(read) == 1
+    count = read[0].num_nodes if by_nodes else len(read)
+    labels = found.joined() if by_nodes or found.level is Level.GRAPH else None
+    masks = masks_of(given[0]) if by_nodes and is_pyg(given[0]) and split == AUTOMATIC else None
     notes: tuple[str, ...] = ()
     if isinstance(split, Mapping):
-        parts, text = check_split(split, len(read)), "given by the program"
+        parts, text = check_split(split, count), "given by the program"
+    elif (official := split_by_masks([masks], 0)) is not None:
+        parts, text = official
     else:
-        parts, text, notes = make_split(split, count=len(read), seed=seed, labels=labels)
+        parts, text, notes = make_split(split, count=count, seed=seed, labels=labels)
     learned = target_notes(found.joined(), found.names, found.task, found.classes)
     card = own_card(
         name=name,
@@ -166,7 +173,8 @@ def from_graphs(
         notes=(*guessed, *found.notes, *learned, *notes),
         **features,
     )
-    return Dataset(card, arrays, parts, Provenance(name, OWN_FILE))
+    split_of = Level.NODE if by_nodes else Level.GRAPH
+    return Dataset(card, arrays, parts, Provenance(name, OWN_FILE), split_of=split_of)
 
 
 def _several(graphs: Any) -> Iterable[Any]:
@@ -191,10 +199,9 @@ def _read_all(graphs: Sequence[Any], word: str) -> list[Graph]:
 
 
 def _level(level: Level | str | None) -> Level | None:
-    try:
-        return None if level is None else Level(level)
-    except ValueError:
-        raise SpecError(f"got level={level!r}; expected 'graph' or 'node'") from None
+    if level not in (None, Level.GRAPH, Level.NODE):
+        raise SpecError(f"got level={level!r}; expected 'graph' or 'node'")
+    return None if level is None else Level(level)
 
 
 def _with_targets(given: Sequence[Any], graphs: Sequence[Graph], targets: Any, level: Level | None) -> list[Graph]:

@@ -25,6 +25,7 @@ _ON_THE_SHELL = {
     "max_rejected": "--max-rejected",
     "max_nodes": "",
     "workers": "",
+    "fold": "",
     "level": "--level",
     "node": "",
     "edge": "",
