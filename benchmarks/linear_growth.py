@@ -3,9 +3,10 @@
     python benchmarks/linear_growth.py [--json FILE] [--threads 1] [--repeats 3] [--solve] [--quick]
 
 Steps (forward, cross-entropy of ten classes at every node, backward, AdamW) of models with 2 layers of d = 32 on one
-random graph with 5·n edges and 16 eigenpairs. Every size has a process of its own; time is processor time (of all
-threads, so that other programs do not count), the median of the steps after a first one, memory the peak of the process above what was resident before the batch was made: batch, activations,
-gradients. The growth k, time ~ n^k, is fitted to all sizes by least squares, and between the last two.
+random graph with 5·n edges and 16 eigenpairs. Every size has a process of its own. Time is processor time of all
+threads, so that other programs do not count, the median of the steps after a first one; memory is the peak of the
+process above what was resident before the batch was made: batch, activations, gradients. The growth k, time ~ n^k, is
+fitted to all sizes by least squares, and between the last two.
 
 The points are 16 random orthonormal columns with eigenvalues from 0.5 to 1, as this is about the encoder; ``--solve``
 takes the graph's own eigenpairs by the library's solver, which takes two minutes more at 10⁶ nodes.

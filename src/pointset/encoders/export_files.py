@@ -35,6 +35,7 @@ from pointset.encoders.export import (
     settings_of,
 )
 from pointset.encoders.layers import BatchEncoder, Readout
+from pointset.encoders.linear import LocalTerms
 from pointset.encoders.model import PointModel
 from pointset.errors import MissingExtraError, SpecError
 from pointset.files import replacing
@@ -169,6 +170,11 @@ def _prepared(model: PointModel) -> PointModel:
             f"a part of {settings.preset} takes no padding, and in an exported model the columns of eigenvalues that "
             "are zero are masked as padding is; expected takes_padding = True in the class of every part, which masks "
             "what it adds up"
+        )
+    if model.rank is not None and isinstance(model.pairs, LocalTerms):
+        raise SpecError(
+            f"got {settings.preset} with rank={model.rank}, whose local term takes the edges of truncated points, and "
+            "an exported model takes no list of edges; expected a model with rank=None, or pst-linear"
         )
     return copy.deepcopy(model).cpu().eval().requires_grad_(False)
 

@@ -8,9 +8,10 @@ v (h, B, n, r); d = 2h. With ŝ = LayerNorm(s), v̂ the bounded v and ρ = Σ|λ
 * x_i = ρ/n Σ_j ⟨q_i, k_j⟩ t_j: heads on scalars, where channel c of q and k weighs channels c, c + h, … of t;
 * y_i = ρ/n Σ_j ⟨q_i, k_j⟩ (1 + g_j) b_j: heads on vectors;
 * z_i = ⟨y_i, a_i⟩ = ρ/n Σ_j ⟨q_i, k_j⟩ ⟨b_j, a_i⟩ (1 + g_j): products of two heads;
-* s_i ← s_i + W_o (gates of ŝ_i ⊙ (x_i ‖ z_i ‖ mean of m)) + b_o, in ``pst-linear-edges`` also ‖ the local term of t_i;
+* s_i ← s_i + W_o ψ(gates of ŝ_i ⊙ (x_i ‖ z_i ‖ mean of m)) + b_o with ψ(u) = u / √(1 + mean u² / 25), in
+  ``pst-linear-edges`` also ‖ Σ_j (Z_ij + e_ij) ⊙ t_j, the local term, with Z = D^-½AD^-½;
 * s_i ← s_i + MLP(LayerNorm(s_i) ‖ ⟨q_i, a_i⟩);
-* v_i ← v_i + y_i, not in the last layer, whose vectors nothing reads.
+* v_i ← v_i + α y_i, not in the last layer, whose vectors nothing reads.
 
 Cost n·r²·h + n·r·h² + n·d² a layer and graph in time, n·(r·h + d) in memory. Equivariant to O(r) and to permutations of
 the points. Nodes of large graphs are computed in chunks, which the backward pass computes again: beside the state, a
@@ -19,7 +20,7 @@ step holds the activations of one chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +37,7 @@ from pointset.encoders.layers import (
     ChannelNorm,
     LayerStack,
     PointState,
+    ScalarBound,
     VectorBound,
     enlarge_first_weights,
 )
@@ -43,8 +45,7 @@ from pointset.encoders.products import by_autograd, gated, row_products
 from pointset.errors import SpecError
 from pointset.specs import Spec
 
-# Of a chunk's vectors: with chunks of 64 MB, beyond the cache and beyond what the allocator keeps, a step of 100,000 nodes
-# takes three times as long.
+# Of a chunk's vectors. With 64 MB, beyond the cache and what the allocator keeps, a step takes more than twice as long.
 _CHUNK_BYTES = 8_000_000
 
 
@@ -65,8 +66,9 @@ class _Times(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
+        values = matrix.values.to(x.dtype)
         return embedding_bag(
-            matrix.columns, x, matrix.first, mode="sum", per_sample_weights=matrix.values, include_last_offset=True
+            matrix.columns, x, matrix.first, mode="sum", per_sample_weights=values, include_last_offset=True
         )
 
     @staticmethod
@@ -203,11 +205,14 @@ class LinearPSTLayer(nn.Module):
     """A layer as the head of this file has it, with ``local`` the one of ``pst-linear-edges``."""
 
     takes_padding = True
+    FIRST_STEP = 0.1  # with 1, what many layers multiply drowns the points, and training is slow (docs/encoders.md)
 
     def __init__(self, scalars: int, channels: int, *, last: bool = False, local: bool = False):
         super().__init__()
-        self.channels, self.last, self.local = channels, last, local
+        self.channels, self.local = channels, local
         self.norm_s, self.norm_mixed, self.bound_v = ChannelNorm(), ChannelNorm(), VectorBound()
+        self.bound_heads = ScalarBound()
+        self.step = None if last else nn.Parameter(torch.full((channels, 1, 1, 1), self.FIRST_STEP))  # α
         self.queries = ChannelLinear(channels, 2 * channels, bias=False)  # q, a
         self.keys = ChannelLinear(channels, 2 * channels, bias=False)  # k, b
         self.values = ChannelLinear(scalars, 2 * scalars + channels)  # V: t, m, g
@@ -218,22 +223,26 @@ class LinearPSTLayer(nn.Module):
     def forward(self, state: PointState) -> PointState:
         """State → state, with the same shapes."""
         around = surroundings_of(state)
-        s, v, padding = state.s, state.v, state.padding
-        size = max(1, _CHUNK_BYTES // max(1, v.element_size() * v.shape[0] * v.shape[1] * v.shape[3]))
-        run = _again if size < s.shape[2] and torch.is_grad_enabled() and not by_autograd() else _once
-        # Split once: each slice by itself would have a gradient of the size of the whole.
-        all_s, all_v = torch.split(s, size, 2), torch.split(v, size, 2)
-        rows = [None] * len(all_s) if padding is None else torch.split(padding.rows, size, 1)
+        padding, nodes = state.padding, max(state.s.shape[2], 1)
+        size = _chunk_size(state)
+        run = _again if size is not None and torch.is_grad_enabled() else _once
+
+        def split(x: Tensor | None, dim: int = 2) -> Sequence[Any]:
+            """Once for each tensor: a slice by itself would have a gradient of the size of the whole."""
+            return [x] * len(all_s) if x is None else _split(x, size, dim)
+
+        all_s, all_v = _split(state.s, size, 2), _split(state.v, size, 2)
+        rows = split(None if padding is None else padding.rows, 1)
         sums = [run(self._sums, *chunk) for chunk in zip(all_s, all_v, rows, strict=True)]
         together = _added([part[0] for part in sums]) * around.scale.view(-1, 1, 1)
-        mean = _added([part[1] for part in sums]) / (
-            max(s.shape[2], 1) if padding is None else padding.nodes.clamp(min=1)
-        )
+        mean = _added([part[1] for part in sums]) / (nodes if padding is None else padding.nodes.clamp(min=1))
         local = self._local(around, torch.cat([part[2] for part in sums], 2))
-        locals_ = [None] * len(all_s) if local is None else torch.split(local, size, 2)
-        updated = [run(self._updated, *chunk, together, mean) for chunk in zip(all_s, all_v, locals_, strict=True)]
+        updated = [run(self._updated, *chunk, together, mean)
+                   for chunk in zip(all_s, all_v, split(local), strict=True)]  # fmt: skip
         s = torch.cat([part[0] for part in updated], 2)
-        return state._replace(s=s) if self.last else state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
+        if self.step is None:
+            return state._replace(s=s)
+        return state._replace(s=s, v=torch.cat([part[1] for part in updated], 2))
 
     def _sums(self, s: Tensor, v: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Of some points: Σ_j k_j (b'_j ‖ t_j)ᵀ, (h, B, r, r + k); Σ_j m_j, (d, B, 1); and t, (d, B, n)."""
@@ -252,9 +261,9 @@ class LinearPSTLayer(nn.Module):
         y, x = (q @ together).split([rank, d // h], -1)
         of_x, of_mean, of_z = self.gates(self.norm_s(s)).split([d, d, h])
         heads = [(1 + of_x) * by_scalar_channel(x), (1 + of_z) * row_products(y, a), of_mean * mean]
-        s = s + self.out(torch.cat(heads if local is None else [*heads, local]))
+        s = s + self.out(self.bound_heads(torch.cat(heads if local is None else [*heads, local])))
         s = s + self.mixer(torch.cat([self.norm_mixed(s), row_products(q, a)]))
-        return s, v if self.last else v + y
+        return s, v if self.step is None else v + self.step * y
 
     def _local(self, around: Surroundings, t: Tensor) -> Tensor | None:
         """Σ_j (Z_ij + e_ij) ⊙ t_j, the latter where edges have features; channel c of e weighs channels c, c + h, …"""
@@ -277,6 +286,19 @@ def by_scalar_channel(x: Tensor) -> Tensor:
     """And back: (h, B, n, k) → (d, B, n)."""
     channels, graphs, nodes, repeats = x.shape
     return x.permute(3, 0, 1, 2).reshape(repeats * channels, graphs, nodes)
+
+
+def _chunk_size(state: PointState) -> int | None:
+    """How many nodes of each graph are computed together; None: all."""
+    if by_autograd():
+        return None
+    channels, graphs, nodes, rank = state.v.shape
+    size = max(1, _CHUNK_BYTES // max(1, state.v.element_size() * channels * graphs * rank))
+    return size if size < nodes else None
+
+
+def _split(x: Tensor, size: int | None, dim: int) -> Sequence[Tensor]:
+    return [x] if size is None else torch.split(x, size, dim)
 
 
 def _added(parts: list[Tensor]) -> Tensor:
@@ -302,7 +324,11 @@ class LocalPSTLayer(LinearPSTLayer):
 
 
 class LinearPST(LayerStack):
-    """``pst-linear``; ``REPEATS`` is k, scalar channels for each channel of vectors."""
+    """``pst-linear``: layers on s + w ρ/n; ``REPEATS`` is k, scalar channels for each channel of vectors.
+
+    The points are longer by √(n/ρ) than those of the graph and sums smaller by ρ/n, so that without this number the
+    layers would take a cycle of four nodes for two separate edges.
+    """
 
     takes_padding = True
     REPEATS = 2
@@ -315,6 +341,12 @@ class LinearPST(LayerStack):
 
         super().__init__(layer, channels, layers)
         enlarge_first_weights(self)
+        self.size = nn.Parameter(torch.randn(channels))
+
+    def forward(self, state: PointState) -> PointState:
+        """State → state, with the same shapes."""
+        scale = surroundings_of(state).scale
+        return super().forward(state._replace(s=state.s + self.size.view(-1, 1, 1) * scale))
 
 
 class LocalLinearPST(LinearPST):

@@ -157,7 +157,8 @@ def pair_features(model: PointModel, graph: Any, first: Tensor, second: Tensor) 
 
     - ``points``: of each channel ⟨v_i, v_j⟩ and ‖v_i − v_j‖², v the coordinates; c = 2d
     - ``layer 1``, …: attention ½(Atten_ij + Atten_ji) without the factor that depends on n; c = d.
-      Models without attention over pairs (PSDS, pst-linear): the numbers of ``points`` for the vectors that leave the layer; c = 2d.
+      Models without attention over pairs (PSDS, pst-linear): the numbers of ``points`` for the vectors that leave the
+      layer; c = 2d.
     """
     with _vectors_of_layers(model) as vectors:
         seen = model.inspect(graph)
