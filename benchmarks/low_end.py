@@ -123,7 +123,7 @@ def lobpcg(matrix: Matrix, k: int, *, multigrid: bool = False) -> Pairs:
     """A block method, with the diagonal or algebraic multigrid as preconditioner."""
     inverse = scipy.sparse.diags_array(1 / matrix.diagonal())
     if multigrid:
-        import pyamg
+        import pyamg  # type: ignore[import-not-found]
 
         levels = pyamg.smoothed_aggregation_solver(scipy.sparse.csr_matrix(matrix), B=np.ones((matrix.shape[0], 1)))
         inverse = levels.aspreconditioner()
@@ -133,7 +133,7 @@ def lobpcg(matrix: Matrix, k: int, *, multigrid: bool = False) -> Pairs:
         matrix, block, M=inverse, Y=np.ones((n, 1)) / n**0.5, largest=False, tol=1e-9, maxiter=2000
     )
     order = np.argsort(values)[:k]
-    return values[order], vectors[:, order]
+    return values[order].real, vectors[:, order].real
 
 
 def chebyshev(matrix: Matrix, k: int) -> Pairs:
@@ -181,7 +181,8 @@ def start(matrix: Matrix) -> NDArray[np.float64]:
 
 def centred(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Without the kernel of D − A, the constant vector."""
-    return vectors - vectors.mean(axis=0)
+    shifted: NDArray[np.float64] = vectors - vectors.mean(axis=0)
+    return shifted
 
 
 def residual(matrix: Matrix, pairs: Pairs) -> float:

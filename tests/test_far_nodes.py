@@ -16,7 +16,7 @@ from pointset.errors import SpecError
 
 def test_numbers_on_a_grid_are_the_mines_around_each_cell() -> None:
     table = minesweeper_grid(7, seed=3)
-    graph = nx.Graph(table.edges.T.tolist())
+    graph: nx.Graph[int] = nx.Graph(table.edges.T.tolist())
     assert graph.number_of_edges() == 2 * 7 * 6 + 2 * 6 * 6
     assert max(dict(graph.degree).values()) == 8
     assert table.x is not None

@@ -225,7 +225,7 @@ def test_gradients_of_gradients(preset: str) -> None:
     assert torch.autograd.gradgradcheck(outputs, x)
 
 
-class Largest(TorchDispatchMode):
+class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Inside, notes the largest number of elements of any tensor that an operation makes."""
 
     numel = 0
@@ -256,7 +256,7 @@ def test_a_step_on_twenty_thousand_nodes_makes_nothing_of_size_n_squared(preset:
     )
     torch.manual_seed(0)
     model = PointModel.from_preset(preset, edge=4, dim=dim, layers=2, out=3, level="node")
-    with Largest() as seen:
+    with Largest() as seen:  # type: ignore[no-untyped-call]
         loss = cross_entropy(model([points]), torch.from_numpy(generator.integers(0, 3, nodes)))
         torch.autograd.backward(loss)
     assert bool(loss.isfinite())

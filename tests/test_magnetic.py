@@ -156,7 +156,7 @@ def test_features_survive_in_the_order_of_the_edges() -> None:
 
 
 def test_an_undirected_networkx_graph_keeps_its_edge_features_both_ways() -> None:
-    graph = nx.Graph()
+    graph: nx.Graph[int] = nx.Graph()
     graph.add_edge(0, 1, edge_attr=[1.0], weight=2)
     graph.add_edge(1, 2, edge_attr=[4.0], weight=3)
     back = magnetic_points(graph).to_graph()
@@ -257,4 +257,4 @@ def test_encoders_refuse_these_points() -> None:
         with pytest.raises(PointsetError, match="no encoder takes"):
             model(given_as)
     with pytest.raises(PointsetError, match="no encoder takes"):
-        pointset.collate([points])
+        pointset.collate([points])  # type: ignore[list-item]

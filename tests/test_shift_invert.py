@@ -25,7 +25,8 @@ N = 10_000
 
 
 def sparse_matrix(graph: nx.Graph[Any], matrix: str) -> scipy.sparse.csr_array:
-    return MATRICES[matrix].sparse(scipy.sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float)))
+    adjacency: Any = nx.to_scipy_sparse_array(graph)
+    return MATRICES[matrix].sparse(scipy.sparse.csr_array(adjacency, dtype=float))
 
 
 def test_the_low_end_of_a_path_of_10_000_nodes() -> None:
@@ -157,8 +158,8 @@ def test_no_solver_is_left_where_neither_works(monkeypatch: pytest.MonkeyPatch) 
 def test_the_forecast_bounds_the_fill_of_roads(side: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side))
-    kept = nx.Graph([edge for edge in grid.edges if generator.random() < 0.8])
-    adjacency = scipy.sparse.csr_array(nx.to_scipy_sparse_array(kept, dtype=float))
+    kept: Any = nx.Graph([edge for edge in grid.edges if generator.random() < 0.8])
+    adjacency = scipy.sparse.csr_array(nx.to_scipy_sparse_array(kept), dtype=float)
     shifted = scipy.sparse.csc_array(scipy.sparse.diags_array(adjacency.sum(axis=1) + 1) - adjacency)
     options = {"SymmetricMode": True}
     factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, relax=1, options=options)

@@ -104,7 +104,7 @@ def eccentricities(num_nodes: int, edges: Array, *, show: bool | None = None) ->
 
     both = np.concatenate([edges, edges[::-1]], axis=1)
     ones = np.ones(both.shape[1], dtype=np.int8)
-    graph = scipy.sparse.csr_array((ones, (both[0], both[1])), shape=(num_nodes, num_nodes))
+    graph: Any = scipy.sparse.csr_array((ones, (both[0], both[1])), shape=(num_nodes, num_nodes))
     lower, upper = np.zeros(num_nodes, dtype=np.int64), np.full(num_nodes, num_nodes, dtype=np.int64)
     largest = True
     with progress_bar("Eccentricities", num_nodes, show=show) as advance:
@@ -113,7 +113,7 @@ def eccentricities(num_nodes: int, edges: Array, *, show: bool | None = None) ->
             bound = upper[open_nodes] if largest else -lower[open_nodes]
             node = int(open_nodes[np.argmax(bound)])
             largest = not largest
-            distance = scipy.sparse.csgraph.dijkstra(graph, unweighted=True, indices=node)
+            (distance,) = scipy.sparse.csgraph.dijkstra(graph, unweighted=True, indices=[node])
             reached = np.isfinite(distance)
             steps = distance[reached].astype(np.int64)
             farthest = int(steps.max())
