@@ -26,6 +26,16 @@ def test_a_million_nodes_within_ten_minutes_and_twelve_gigabytes(tmp_path: Path)
     assert float(figures["largest residual ‖Zu − λu‖"]) < 1e-6
 
 
+def test_the_low_end_of_the_laplacian_benchmark(tmp_path: Path) -> None:
+    output = tmp_path / "figures.json"
+    chosen = ["--graphs", "cycle of 10,000", "--solvers", "pointset", "shift-invert", "--json", output]
+    subprocess.run([sys.executable, BENCHMARKS / "low_end.py", *chosen], check=True)
+    figures = json.loads(output.read_text())
+    for solver in ("pointset", "shift-invert"):
+        assert " s, residual " in figures[f"cycle of 10,000: {solver}"]
+        assert "off by" not in figures[f"cycle of 10,000: {solver}"]
+
+
 @pytest.mark.parametrize("matrix", MATRIX_NAMES)
 def test_every_molecule_of_zinc_12k_survives(shared_data: Path, matrix: str) -> None:
     with np.load(shared_data / "zinc" / "zinc12k.npz") as zinc:
