@@ -250,6 +250,17 @@ def test_features_are_dropped_in_training_only(tmp_path: Path) -> None:
     assert result["epochs"] == 5
 
 
+@pytest.mark.parametrize("preset", ["pst-linear-edges", "gcn"])
+def test_a_graph_whose_pairs_would_not_fit_is_predicted_without_them(preset: str, tmp_path: Path) -> None:
+    nodes = 200_000
+    chain = torch.stack([torch.arange(nodes - 1), torch.arange(1, nodes)])
+    large = Data(edge_index=torch.cat([chain, chain.flip(0)], dim=1), num_nodes=nodes, x=torch.ones(nodes, 3))
+    train(quick(saved(tmp_path / "three.npz", **communities()), **{"trainer.epochs": 1, "model.preset": preset,
+                "model.rank": 2}), tmp_path / "run", watch="quiet")  # fmt: skip
+    rows = pointset.load(tmp_path / "run").predict([large])[0]
+    assert rows.shape == (nodes, 3)
+
+
 def test_leaks_of_a_split_of_nodes_are_not_looked_for(tmp_path: Path) -> None:
     dataset = graph_files(saved(tmp_path / "three.npz", **communities()), task="multi-class")
     with pytest.raises(SpecError, match="split by nodes; expected a split of graphs"):

@@ -108,6 +108,7 @@ class Engine:
         check_whole_numbers(batch_size=batch_size)
         self.needs = Needs.of(model, weighted_edges, edge_weight_offset, fingerprint=fingerprint)
         self.dim = model.settings.dim if model.settings else 0
+        self.forms_pairs: bool = getattr(model.encoder, "ALL_PAIRS", True)
         self.batch_size = batch_size
         self.window = 8 * batch_size  # items taken together, so that a batch finds graphs of like size
 
@@ -150,16 +151,20 @@ class Engine:
         if isinstance(item, PointsetError):
             raise item
         if isinstance(item, PointSet):
-            check_forward_fits(item.num_nodes, self.dim)
+            self._check_fits(item.num_nodes)
             return self.needs.fit_points(item)
         if isinstance(item, Molecule):
             item = molecule_graph(item)
         elif not isinstance(item, Graph):
             item = read_graph(item)[0]
-        check_forward_fits(item.num_nodes, self.dim)
+        self._check_fits(item.num_nodes)
         remedy = "Predict it from points that you made yourself, or train a model with model.rank=64"
         check_not_too_long(item.num_nodes, self.needs.rank, remedy)
         return self.needs.fit(item)
+
+    def _check_fits(self, num_nodes: int) -> None:
+        if self.forms_pairs:
+            check_forward_fits(num_nodes, self.dim)
 
     def points_of(self, graphs: list[Graph]) -> PointSets:
         """Points of prepared graphs."""

@@ -114,10 +114,9 @@ def _planetoid(name: str, title: str, words: str, columns: int, classes: tuple[s
 
 CORA = _planetoid(
     "cora", "Cora", "its words", 1_433,
-    ("Case_Based", "Genetic_Algorithms", "Neural_Networks", "Probabilistic_Methods", "Reinforcement_Learning",
-     "Rule_Learning", "Theory"),
+    ("theory", "reinforcement learning", "genetic algorithms", "neural networks", "probabilistic methods",
+     "case-based", "rule learning"),
     split_sizes={"train": 140, "val": 500, "test": 1_000},
-    notes=("Which number is which topic is not stated in the files; the names are in alphabetical order.",),
 )  # fmt: skip
 CITESEER = _planetoid(
     "citeseer", "CiteSeer", "its words", 3_703, tuple(f"topic {number}" for number in range(6)),
