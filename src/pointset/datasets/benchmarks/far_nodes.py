@@ -100,7 +100,6 @@ def eccentricities(num_nodes: int, edges: Array, *, show: bool | None = None) ->
     hundred searches on road networks instead of one from each node (Takes and Kosters, 2013).
     """
     import scipy.sparse
-    import scipy.sparse.csgraph
 
     both = np.concatenate([edges, edges[::-1]], axis=1)
     ones = np.ones(both.shape[1], dtype=np.int8)
@@ -113,10 +112,8 @@ def eccentricities(num_nodes: int, edges: Array, *, show: bool | None = None) ->
             bound = upper[open_nodes] if largest else -lower[open_nodes]
             node = int(open_nodes[np.argmax(bound)])
             largest = not largest
-            (distance,) = scipy.sparse.csgraph.dijkstra(graph, unweighted=True, indices=[node])
-            reached = np.isfinite(distance)
-            steps = distance[reached].astype(np.int64)
-            farthest = int(steps.max())
+            reached, steps = _steps_from(graph, node)
+            farthest = int(steps[-1])
             lower[reached] = np.maximum(lower[reached], np.maximum(steps, farthest - steps))
             upper[reached] = np.minimum(upper[reached], farthest + steps)
             lower[node] = upper[node] = farthest
@@ -124,6 +121,20 @@ def eccentricities(num_nodes: int, edges: Array, *, show: bool | None = None) ->
             advance(closed - done)
             done = closed
     return lower
+
+
+def _steps_from(graph: Any, node: int) -> tuple[Integers, Integers]:
+    """The nodes that a breadth-first search reaches, in its order, and the number of steps to each, ascending."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    order, before = breadth_first_order(graph, node)
+    place = np.empty(graph.shape[0], dtype=np.int64)
+    place[order] = np.arange(len(order))
+    parents = place[before[order[1:]]]  # ascending, as the search is first in, first out
+    stops = [0, 1]
+    while stops[-1] < len(order):  # a level are the nodes whose parents are in the one before
+        stops.append(1 + int(np.searchsorted(parents, stops[-1])))
+    return order.astype(np.int64), np.repeat(np.arange(len(stops) - 1), np.diff(stops))
 
 
 def _read_roads(seed: int, files: Sequence[Path], /, *, show: bool | None) -> GraphTable:
