@@ -6,6 +6,7 @@ Light to import (no torch).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +69,7 @@ class Source(ABC):
     unit = "graph"  # what is counted; of tables "row"
     has_smiles = False  # whether its items are SMILES
     columns: Sequence[str] = ("graph",)  # names of the cells
+    kinds: Sequence[str] = ("string",)  # of the cells, as Arrow calls it
     identity: Mapping[str, Any]  # what distinguishes this input from others, in plain values
 
     def __init__(self, path: Path | None = None):
@@ -77,8 +79,8 @@ class Source(ABC):
             self.identity = _identity(path)
 
     @abstractmethod
-    def rows(self) -> Iterator[InputRow]:
-        """All rows from the beginning."""
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
+        """All rows from the one with this number, counted from 0."""
 
     def count(self) -> int | None:
         """How many there are, approximately, where that is known quickly."""
@@ -118,6 +120,7 @@ class TableSource(Source):
         self.file = open_table(path, header=header, sheet=sheet)
         self.smiles = smiles_column(self.file, self._column(smiles))
         self.columns = self._names()
+        self.kinds = self.file.kinds or ("string",) * self.file.width
         super().__init__(path)
         self.identity = {**self.identity, "smiles": self.smiles, "header": self.file.has_header}
         if sheet is not None:
@@ -136,9 +139,9 @@ class TableSource(Source):
                 names[1] = "name"
         return names
 
-    def rows(self) -> Iterator[InputRow]:
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
         """All rows; one that cannot be read keeps its cells as far as they fit."""
-        for row in self.file.rows():
+        for row in self.file.rows_from(start):
             problem = row.problem or self._problem(row)
             item = GraphError(problem) if problem else row.cells[self.smiles].strip()
             yield InputRow(f"{self.file.unit} {row.line}", self._fitted(row.cells), item)
@@ -165,9 +168,9 @@ class GraphFileSource(Source):
 
     path: Path
 
-    def rows(self) -> Iterator[InputRow]:
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
         """All graphs with their names."""
-        for record in read_graph_file(self.path):
+        for record in itertools.islice(read_graph_file(self.path), start, None):
             item = record.graph if record.problem is None else GraphError(record.problem)
             yield InputRow(record.name, [record.name], item)
 
@@ -180,7 +183,7 @@ class DatasetSource(Source):
         _check_specs(dataset, needs)
         self.dataset, self._graphs = dataset, _indices(dataset, part)
         if dataset.smiles is not None:
-            self.columns = ("graph", "smiles")
+            self.columns, self.kinds = ("graph", "smiles"), ("string", "string")
         about = dataset.provenance
         self.identity = {
             "dataset": dataset.card.name,
@@ -190,10 +193,10 @@ class DatasetSource(Source):
             "graphs": len(self._graphs),
         }
 
-    def rows(self) -> Iterator[InputRow]:
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
         """All graphs with their numbers in the dataset."""
         smiles = self.dataset.smiles
-        for graph in self._graphs.tolist():
+        for graph in self._graphs[start:].tolist():
             cells = [str(graph)] if smiles is None else [str(graph), smiles[graph]]
             yield InputRow(f"graph {graph}", cells, self.dataset.arrays[graph])
 

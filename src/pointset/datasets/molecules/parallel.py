@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing import current_process, get_context, parent_process
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,12 +18,13 @@ from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreada
 from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, PointsetError
-from pointset.machine import can_share_work, cores
+from pointset.machine import can_share_work, cores, main_left_alone
 from pointset.progress import progress_bar
 
 Result = TypeVar("Result")
 Chunk = TypeVar("Chunk")
 ChunkResult = TypeVar("ChunkResult")
+DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
 _CHUNK = 200  # SMILES handed to a worker at a time: about 0.1 s of work, so Ctrl-C does not wait long
 _WORTH_ANOTHER_PROCESS = 4_000  # SMILES for each worker, else starting one (1 s) is no gain
 
@@ -94,19 +92,6 @@ def _in_order(function: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk],
         raise PointsetError("a worker process ended while it read molecules (out of memory?); try workers=1") from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def main_left_alone() -> Iterator[None]:
-    """Workers need nothing of the user's script. Spawning would run it again in each of them, which breaks scripts
-    without ``if __name__ == "__main__":``.
-    """
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
 
 
 def begin_worker() -> None:

@@ -71,6 +71,7 @@ class Table(ABC):
     path: Path
     header: tuple[str, ...] = ()  # names of the columns, where they have any
     width: int  # number of columns
+    kinds: Sequence[str] = ()  # what the cells are in the file, as Arrow calls it; empty where all are text
     has_header = True
     is_smi = False
     has_structures = False  # whether column 0 was made from structures
@@ -88,6 +89,10 @@ class Table(ABC):
     @abstractmethod
     def rows(self) -> Iterator[Row]:
         """The rows from the beginning, each time anew, empty ones included."""
+
+    def rows_from(self, start: int) -> Iterator[Row]:
+        """The rows behind the first ``start``."""
+        return itertools.islice(self.rows(), start, None)
 
     def filled_rows(self) -> Iterator[Row]:
         """The same without empty rows at the end, of which spreadsheets export thousands: what is learned from."""
