@@ -159,7 +159,8 @@ def step_costs(folder: Path, run: Path, smiles: list[str]) -> dict[str, object]:
     write_rows(table, smiles, TIMED_ROWS)
     predictor = load(run)
     job = TablePrediction(predictor, PredictionOptions(str(table), workers=0))
-    engine, read, output = job._engine, predictor.molecule_reader(fingerprint=True), job._output
+    answering = job.answering
+    engine, read, output = answering.engine, predictor.molecule_reader(fingerprint=True), answering.output
     prepare = engine.smiles_to_points(read)
     costs: dict[str, object] = {}
 
@@ -184,8 +185,8 @@ def step_costs(folder: Path, run: Path, smiles: list[str]) -> dict[str, object]:
     found: list[Outcomes] = timed("the same + intervals", lambda: [engine.outcomes(one, output) for one in pieces], 2)
 
     def lines(start: int, window: Window, outcomes: Outcomes) -> bytes:
-        columns = job._columns.lines(rows[start : start + len(window.items)], window.items, outcomes)
-        return "".join(csv_lines(columns)).encode()
+        of_rows = answering.columns.lines(rows[start : start + len(window.items)], window.items, outcomes)
+        return "".join("".join(csv_lines(one)) for one in of_rows).encode()
 
     windows = list(zip(range(0, TIMED_ROWS, 1_024), pieces, found, strict=True))
     timed("lines of the output", lambda: [lines(*window) for window in windows])

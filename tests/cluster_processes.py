@@ -42,7 +42,10 @@ class Processes:
         self.file.unlink(missing_ok=True)
         options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file))
         self.scheduler = self._start("dask_scheduler", *options)
-        until(self.file.exists)
+        until(self._is_up)
+
+    def _is_up(self) -> bool:
+        return self.file.exists() and self.file.read_text().endswith("}")
 
     def start_workers(self, count: int, *, nanny: bool = False) -> None:
         """With a nanny a worker that dies is started again."""

@@ -78,6 +78,11 @@ class Cluster:
                 _check_versions(versions, _versions(), worker)
             self._look(now=True)
 
+    def holds(self, statement: Callable[[], bool]) -> bool:
+        """Whether a function that can be pickled says True on all workers."""
+        with self._lost_in_one_line():
+            return all(said is True for said in self._client.run(statement, on_error="return").values())
+
     def in_order(
         self,
         work: Work[Item, Result],
@@ -177,16 +182,23 @@ class Cluster:
         """What a chunk gave; None where it died with its workers. Its own error is raised."""
         from distributed import KilledWorker
 
-        self._wait(future)
-        error = future.exception()
-        if isinstance(error, KilledWorker):
-            return None
-        if isinstance(error, ModuleNotFoundError) or str(error).startswith("Can't get attribute"):  # while unpickling
-            raise ClusterError(_cannot_run("of the cluster", error)) from error
-        if error is not None:
-            raise error
-        results: Sequence[Any] = pickle.loads(future.result())  # noqa: S301 - what our own function gave
-        return results
+        patience = _LOOK_SECONDS
+        while True:
+            self._wait(future)
+            try:
+                results: Sequence[Any] = pickle.loads(future.result(timeout=patience))  # noqa: S301 - of _results
+                return results
+            except KilledWorker:
+                return None
+            except TimeoutError:
+                if future.status == "error":  # the function's own
+                    raise
+                patience *= 2  # the result is large, or its worker has just died and it is computed once more
+                self._look()
+            except (ModuleNotFoundError, AttributeError) as error:
+                if isinstance(error, ModuleNotFoundError) or str(error).startswith("Can't get attribute"):
+                    raise ClusterError(_cannot_run("of the cluster", error)) from error  # it failed to unpickle
+                raise
 
     def _wait(self, future: Future) -> None:
         """Until it is done, or the cluster cannot do it any more."""

@@ -19,7 +19,7 @@ from pointset.datasets.molecules.parsing import Unreadable
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.errors import FileFormatError, PointsetError, SpecError
 from pointset.files import csv_lines, not_a_formula
-from pointset.prediction.sources import InputRow
+from pointset.prediction.sources import InputRow, RowsOfFile
 from pointset.training.calibration import CONFIDENCE
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Question:
 class Answer(NamedTuple):
     """What is written for one row."""
 
+    place: str  # for people: "line 7", "graph 3"
     text: str  # its lines
     problem: str | None = None  # why there is no prediction
     outside: bool = False  # of the model's applicability domain
@@ -63,14 +64,14 @@ class Answering:
         found = predictor.bundle.uncertainty if uncertain else None
         self.engine = predictor.engine(question.batch_size, fingerprint=uncertain)
         if question.embed:
-            self._output = predictor.representations(question.level)
+            self.output = predictor.representations(question.level)
         elif found is None:
-            self._output = predictor.predictions()
+            self.output = predictor.predictions()
         else:
-            self._output = predictor.answers(question.confidence or CONFIDENCE)
+            self.output = predictor.answers(question.confidence or CONFIDENCE)
         more = () if found is None else found.columns()
         card = None if question.embed else predictor.card
-        self.columns = OutputColumns.of(self._output, card, question.columns, question.has_smiles, more)
+        self.columns = OutputColumns.of(self.output, card, question.columns, question.has_smiles, more)
         self.prepare = None if read is None else self.engine.smiles_to_points(read)
         self._delimiter = delimiter
         self._written: Callable[[str], str] = not_a_formula if question.spreadsheet_safe else str
@@ -89,13 +90,13 @@ class Answering:
 
     def of_window(self, rows: Sequence[InputRow], window: Window) -> list[Answer]:
         """The same where the SMILES are read already."""
-        outcomes = self.engine.outcomes(window, self._output)
+        outcomes = self.engine.outcomes(window, self.output)
         outside = self.columns.outside(outcomes)
         answers = []
         for place, lines in enumerate(self.columns.lines(rows, window.items, outcomes)):
             text = "".join(csv_lines(([*map(self._written, line)] for line in lines), self._delimiter))
             error = outcomes.errors.get(place)
-            answers.append(Answer(text, None if error is None else _reason(error), outside[place]))
+            answers.append(Answer(rows[place].place, text, None if error is None else _reason(error), outside[place]))
         return answers
 
 
@@ -114,13 +115,20 @@ class AnsweringElsewhere:
     question: Question
     read: ReadMolecule | None
     delimiter: str
+    rows_in: RowsOfFile | None  # where rows are numbers of those in a file that all machines see
     device: str  # "cpu", "cuda", or "auto" for what each worker has
     _made: list[Answering] = field(default_factory=list, init=False, compare=False, repr=False)
     _lock: Any = field(default_factory=threading.Lock, init=False, compare=False, repr=False)
 
     @classmethod
     def of(
-        cls, predictor: Predictor, question: Question, read: ReadMolecule | None, delimiter: str, device: str
+        cls,
+        predictor: Predictor,
+        question: Question,
+        read: ReadMolecule | None,
+        delimiter: str,
+        rows_in: RowsOfFile | None,
+        device: str,
     ) -> AnsweringElsewhere:
         """Raises SpecError where the predictor was not read from a file, FileFormatError where that changed since."""
         from pointset.training.bundle_files import DESCRIPTION, BundleFiles
@@ -131,14 +139,19 @@ class AnsweringElsewhere:
         files = BundleFiles(bundle.path).hold()
         if bundle.sha256.encode() not in files.get(DESCRIPTION, b""):  # each worker checks all files
             raise FileFormatError(f"{bundle.path} changed since it was loaded; load it again")
-        return cls(str(bundle.path), files, bundle.sha256, question, read, delimiter, device)
+        return cls(str(bundle.path), files, bundle.sha256, question, read, delimiter, rows_in, device)
 
     def __reduce__(self) -> Any:
-        given = self.name, self.files, self.sha256, self.question, self.read, self.delimiter, self.device
-        return AnsweringElsewhere, given
+        model = self.name, self.files, self.sha256
+        return AnsweringElsewhere, (*model, self.question, self.read, self.delimiter, self.rows_in, self.device)
 
-    def __call__(self, rows: Sequence[InputRow]) -> list[Answer]:
-        """An answer for each row."""
+    def __call__(self, given: Sequence[Any]) -> list[Answer]:
+        """An answer for each row. One that is given up stands as its number from the end, −1 − number."""
+        rows = [row for row in given if isinstance(row, InputRow)]
+        if self.rows_in is not None:
+            numbers = [number for number in given if isinstance(number, int)]
+            found = self.rows_in([max(number, -1 - number) for number in numbers])
+            rows = [given_up(row) if number < 0 else row for row, number in zip(found, numbers, strict=True)]
         with self._lock:
             if not self._made:
                 self._made.append(self._answering())
@@ -160,9 +173,9 @@ class AnsweringElsewhere:
         return Answering(predictor, self.question, self.read, self.delimiter)
 
 
-def given_up(row: InputRow) -> InputRow:
-    """What stands in the place of a row that ended the process that read it."""
-    return row._replace(item=Unreadable(DIED))
+def given_up(row: Any) -> Any:
+    """What stands in the place of a row, or of its number, that ended the process that read it."""
+    return row._replace(item=Unreadable(DIED)) if isinstance(row, InputRow) else -1 - row
 
 
 @dataclass(frozen=True)

@@ -161,14 +161,16 @@ class ResumableOutput:
             ),
         )  # fmt: skip
         with reader, pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-            held: list[Any] = []
+            held = schema.empty_table()
             for batch in reader:
-                held.append(pyarrow.RecordBatch.from_arrays(batch.columns, schema=schema))
-                if sum(map(len, held)) >= _GROUP_ROWS:
-                    writer.write_table(pyarrow.Table.from_batches(held), row_group_size=_GROUP_ROWS)
-                    held.clear()
-            if held:
-                writer.write_table(pyarrow.Table.from_batches(held), row_group_size=_GROUP_ROWS)
+                more = pyarrow.Table.from_arrays(batch.columns, schema=schema)
+                held = pyarrow.concat_tables([held, more])
+                whole = len(held) - len(held) % _GROUP_ROWS
+                if whole:
+                    writer.write_table(held.slice(0, whole), row_group_size=_GROUP_ROWS)
+                    held = held.slice(whole)
+            if len(held):
+                writer.write_table(held, row_group_size=_GROUP_ROWS)
 
     def _flush(self) -> None:
         with naming(self.output):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +31,6 @@ from pointset.prediction.sources import (
     DatasetSource,
     GraphFileSource,
     InputKind,
-    InputRow,
     Source,
     TableSource,
     input_kind,
@@ -91,7 +90,7 @@ class TablePrediction:
         self._predictor = predictor
         self._question = replace(question, columns=tuple(self.source.columns), has_smiles=self.source.has_smiles)
         self._read = predictor.molecule_reader(fingerprint=uncertain) if self.source.has_smiles else None
-        self._answering = Answering(predictor, self._question, self._read)
+        self.answering = Answering(predictor, self._question, self._read)
         self._workers = _worker_count(self.source, self._read, options.workers)
         self._identity: dict[str, Any] = {
             "model": predictor.bundle.sha256,
@@ -105,13 +104,13 @@ class TablePrediction:
     @property
     def renamed(self) -> list[str]:
         """Columns of the output that have another name than usual, which a column of the input has already."""
-        columns = self._answering.columns
+        columns = self.answering.columns
         return [name for name in columns.added if name not in columns.usual]
 
     def begin(self, output: ResumableOutput) -> int:
         """Open the output; returns how many rows an earlier call has finished."""
-        kinds = [*self.source.kinds, *self._answering.columns.kinds]
-        output.begin(self._identity, self._answering.header, kinds)
+        kinds = [*self.source.kinds, *self.answering.columns.kinds]
+        output.begin(self._identity, self.answering.header, kinds)
         return output.progress.entries
 
     def run(
@@ -123,17 +122,13 @@ class TablePrediction:
         is the same, byte for byte, here and on a ``cluster``, whose workers compute on this ``device``. Raises
         FileFormatError where there are no rows, or the input changed.
         """
-        from pointset.prediction.smiles import in_chunks
-
-        window = self._answering.engine.window
-        chunks = in_chunks(self.source.rows(output.progress.entries), window)
         saved = time.monotonic()
         try:
-            answered = self._here(chunks, output) if cluster is None else self._there(chunks, output, cluster, device)
+            answered = self._here(output) if cluster is None else self._there(output, cluster, device)
             with contextlib.closing(answered):
-                for chunk, answers in answered:
-                    self._write_window(chunk, answers, output)
-                    advance(len(chunk))
+                for answers in answered:
+                    self._write_window(answers, output)
+                    advance(len(answers))
                     if time.monotonic() - saved >= _SECONDS_BETWEEN_SAVES:
                         output.save()
                         saved = time.monotonic()
@@ -147,34 +142,38 @@ class TablePrediction:
         self.source.check_unchanged()
         output.finish()
 
-    def _here(
-        self, chunks: Iterator[list[InputRow]], output: ResumableOutput
-    ) -> Generator[tuple[list[InputRow], Sequence[Answer]]]:
-        from pointset.prediction.smiles import threads_beside, with_points
+    def _here(self, output: ResumableOutput) -> Generator[Sequence[Answer]]:
+        from pointset.prediction.smiles import in_chunks, threads_beside, with_points
 
         answering = Answering(self._predictor, self._question, self._read, output.delimiter)
+        chunks = in_chunks(self.source.rows(output.progress.entries), answering.engine.window)
+        labelled = ((chunk, [row.item for row in chunk]) for chunk in chunks)
         with threads_beside(self._workers, None):
-            labelled = ((chunk, [row.item for row in chunk]) for chunk in chunks)
             for chunk, window in with_points(labelled, answering.prepare, self._workers):
-                yield chunk, answering.of_window(chunk, window)
+                yield answering.of_window(chunk, window)
 
-    def _there(
-        self, chunks: Iterator[list[InputRow]], output: ResumableOutput, cluster: Cluster, device: str
-    ) -> Generator[tuple[list[InputRow], Sequence[Answer]]]:
-        work = AnsweringElsewhere.of(self._predictor, self._question, self._read, output.delimiter, device)
+    def _there(self, output: ResumableOutput, cluster: Cluster, device: str) -> Generator[Sequence[Answer]]:
+        from pointset.prediction.smiles import in_chunks
+
+        rows_in, done = self.source.rows_of_file, output.progress.entries
+        if rows_in is not None and not cluster.holds(rows_in.is_here):
+            rows_in = None
+        work = AnsweringElsewhere.of(self._predictor, self._question, self._read, output.delimiter, rows_in, device)
+        rows: Iterable[Any] = self.source.rows(done) if rows_in is None else range(done, rows_in.count)
         try:
-            yield from cluster.in_order(work, chunks, given_up)
+            for _, answers in cluster.in_order(work, in_chunks(rows, self.answering.engine.window), given_up):
+                yield answers
         except ClusterError as error:
             done = output.progress.entries
             kept = f"The first {counted(done, self.unit)} are kept: repeat" if done else "Repeat"
             raise ClusterError(f"{error}\n{kept} the same call to resume, with or without a cluster") from error
 
-    def _write_window(self, chunk: Sequence[InputRow], answers: Sequence[Answer], output: ResumableOutput) -> None:
-        bad = [f"{row.place}: {one.problem}" for row, one in zip(chunk, answers, strict=True) if one.problem]
+    def _write_window(self, answers: Sequence[Answer], output: ResumableOutput) -> None:
+        bad = [f"{one.place}: {one.problem}" for one in answers if one.problem]
         before = output.progress
         after = Progress(
-            entries=before.entries + len(chunk),
-            ok=before.ok + len(chunk) - len(bad),
+            entries=before.entries + len(answers),
+            ok=before.ok + len(answers) - len(bad),
             not_ok=before.not_ok + len(bad),
             outside=before.outside + sum(one.outside for one in answers),
             bad=(*before.bad, *bad)[:_MOST_NAMED],

@@ -78,6 +78,7 @@ class Table(ABC):
     delimiter = ","  # between the cells of a row that is shown or written
     decimal_commas = False  # whether numbers may have them, as commas do not separate the columns
     unit = "line"  # what the number of a row counts
+    starts_anywhere = False  # whether :meth:`rows_from` costs little wherever it starts
     notes: tuple[str, ...] = ()  # what was guessed to read it
     sheet_hint = ""  # for messages on what is not found in a workbook: which sheet was read, and which others there are
 
