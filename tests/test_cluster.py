@@ -20,7 +20,8 @@ from pointset import cluster
 from pointset.datasets.card import Task
 from pointset.datasets.graph_files import checking, write_graph_file
 from pointset.datasets.molecules.parallel import DIED, read_many
-from pointset.datasets.molecules.parsing import Unreadable
+from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable
+from pointset.datasets.molecules.reader import MoleculeReader
 from pointset.datasets.own import smiles_csv
 from pointset.errors import ClusterError, FileFormatError, MissingExtraError, SpecError
 from pointset.prediction import PredictionOptions, Predictor, ResumableOutput, TablePrediction, load
@@ -225,17 +226,26 @@ def test_the_loss_of_the_scheduler_can_be_resumed(tmp_path: Path) -> None:
     assert Path("out.csv").read_bytes() == whole
 
 
+def read_or_refuse(smiles: str) -> Molecule:
+    if smiles == "die":
+        raise MoleculeError(DIED)
+    return MoleculeReader()(smiles)
+
+
 def test_a_row_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in the processes of one machine, where the same row ends its process; all others are answered as before."""
+    """With the status that it has where it ends one of this machine's processes; all others are answered as before."""
+    table(2 * WINDOW, [*SMILES, *["CC"] * 12, "die"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Predictor, "molecule_reader", lambda *_, **__: read_or_refuse)
+        here = in_this_process()
     monkeypatch.setattr(Predictor, "molecule_reader", lambda *_, **__: read_or_die)
-    table(3 * WINDOW, [*SMILES, *["CC"] * 12, "die"])
-    here = in_this_process(workers=1)
     with running(tmp_path / "c", 2, nanny=True, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as processes:
         progress = load("model").predict_table("in.csv", "out.csv", batch_size=2, client=processes.address)
     assert Path("out.csv").read_bytes() == here
-    assert progress.not_ok == 6 + 2 and here.decode().count(DIED) == 2
+    assert progress.not_ok == 4 + 1 and here.decode().count(DIED) == 1
 
 
+@pytest.mark.slow
 def test_molecules_of_a_dataset_that_kill_workers_are_left_out(tmp_path: Path) -> None:
     settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
     with running(tmp_path / "c", 2, nanny=True, **settings) as processes, cluster.connected(processes.address):
@@ -244,6 +254,7 @@ def test_molecules_of_a_dataset_that_kill_workers_are_left_out(tmp_path: Path) -
     assert read[2] == Unreadable(DIED) and "unclosed ring" in str(read[1])
 
 
+@pytest.mark.slow
 def test_where_all_workers_are_gone_for_long_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_WORKERLESS_SECONDS", 2.0)
     table(ROWS)
@@ -333,7 +344,18 @@ def test_a_function_is_opened_once_and_only_whole() -> None:
 def test_processes_of_this_machine() -> None:
     table(10 * WINDOW)
     whole = in_this_process()
-    command = [sys.executable, "-m", "pointset", "predict", "model", "in.csv", "-o", "out.csv", "--batch-size", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "pointset.cli.main",
+        "predict",
+        "model",
+        "in.csv",
+        "-o",
+        "out.csv",
+        "--batch-size",
+        "2",
+    ]
     done = subprocess.run([*command, "--cluster", "local:2"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     assert Path("out.csv").read_bytes() == whole

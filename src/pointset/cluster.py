@@ -15,6 +15,7 @@ import logging
 import math
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pointset.errors import ClusterError, MissingExtraError, SpecError
 from pointset.extensions import VARIABLE, add_imports, passed_on
 from pointset.machine import VERSION, main_left_alone
+from pointset.stopping import deaf_to_ctrl_c
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -333,17 +335,23 @@ def _local_cluster(address: str) -> Iterator[Any]:
         raise SpecError(f"got the cluster {address!r}; expected {LOCAL}N with the number of processes, such as local:4")
     # Nobody takes processes of this machine away: two that die over the same chunk are evidence enough.
     settings = {"distributed.scheduler.allowed-failures": 1}
-    with dask.config.set(settings), main_left_alone():
+    with dask.config.set(settings), main_left_alone(), deaf_to_ctrl_c():
         cluster = _distributed().LocalCluster(
             n_workers=int(number),
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         )
     try:
         yield cluster
+    except BaseException:  # nobody waits for what they are at
+        for nanny in cluster.workers.values():
+            if nanny.pid:
+                with suppress(OSError):
+                    os.kill(nanny.pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        raise
     finally:
         with suppress(Exception):
             cluster.close(timeout=_CONNECT_SECONDS)

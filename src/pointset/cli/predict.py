@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import exit_interrupted, load_torch, reported_errors, say, show_error
+from pointset.cli.console import exit_interrupted, load_torch, reported_errors, said_at_the_end, say, show_error
 from pointset.cli.options import (
     ClusterOption,
     DataDirOption,
@@ -281,7 +281,7 @@ def answer_rows(
         predictor = load(run, descriptors=options.descriptors, public_key=public_key)
         if cluster is None:  # the machine that asks a cluster may have other devices than its workers
             predictor.to(check_device(device, precision="32"))
-        with connected(cluster) as helpers:
+        with said_at_the_end("Interrupted. Repeat the command to resume."), connected(cluster) as helpers:
             job = TablePrediction(predictor, options, show=False if quiet else None)
             done = job.begin(part)
             if done and not quiet:
