@@ -145,11 +145,8 @@ class AnsweringElsewhere:
         model = self.name, self.files, self.sha256
         return AnsweringElsewhere, (*model, self.question, self.read, self.delimiter, self.rows_in, self.device)
 
-    def __call__(self, given: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """An answer for each row, as a plain tuple, which is unpickled in a tenth of the time.
-
-        A row that is given up stands as its number from the end, −1 − number.
-        """
+    def __call__(self, given: Sequence[Any]) -> list[Answer]:
+        """An answer for each row. One that is given up stands as its number from the end, −1 − number."""
         rows = [row for row in given if isinstance(row, InputRow)]
         if self.rows_in is not None:
             numbers = [number for number in given if isinstance(number, int)]
@@ -158,7 +155,7 @@ class AnsweringElsewhere:
         with self._lock:
             if not self._made:
                 self._made.append(self._answering())
-        return [tuple(answer) for answer in self._made[0](rows)]
+        return self._made[0](rows)
 
     def _answering(self) -> Answering:
         """Every file is checked against its SHA-256, as in any bundle that is read."""

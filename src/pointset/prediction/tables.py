@@ -162,7 +162,7 @@ class TablePrediction:
         rows: Iterable[Any] = self.source.rows(done) if rows_in is None else range(done, rows_in.count)
         try:
             for _, answers in cluster.in_order(work, in_chunks(rows, self.answering.engine.window), given_up):
-                yield [Answer(*one) for one in answers]
+                yield answers
         except ClusterError as error:
             done = output.progress.entries
             kept = f"The first {counted(done, self.unit)} are kept: repeat" if done else "Repeat"
