@@ -18,6 +18,7 @@ _SETTINGS = {
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",  # two workers that die are enough, as for local:N
     "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "0",
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__SCHEDULER__IDLE_TIMEOUT": "300s",  # should the tests be killed, which end them
     "OMP_NUM_THREADS": "1",
 }
 
