@@ -14,7 +14,7 @@ help:  ## what can be made
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,report,tune,tables,bench,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[chem,report,tune,tables,cluster,bench,dev]'
 	touch $@
 
 demo: $(READY)  ## predict with a model that comes with the package (seconds), and train one that counts (minutes; resumes); writes out/
@@ -80,6 +80,7 @@ bench-defaults: $(READY)  ## the trials behind the defaults of 'pointset train m
 bench-training: $(READY)  ## what the training loop costs around the bare step, mass prediction (minutes)
 	$(BIN)/python benchmarks/training_loop.py
 	$(BIN)/python benchmarks/mass_prediction.py
+	$(BIN)/python benchmarks/cluster_rows.py
 
 bench-large: $(READY)  ## one graph of 1,000,000 nodes, and the low end of the Laplacian (half an hour; wants POINTSET_DATA)
 	$(BIN)/python benchmarks/large_graph.py

@@ -49,9 +49,11 @@ import sys
 from pathlib import Path
 from pointset.cli.predict import answer_rows
 from pointset.prediction.tables import PredictionOptions
-run, table, output, workers = sys.argv[1:]
+run, table, output, workers, cluster = sys.argv[1:]
 options = PredictionOptions(table, workers=None if workers == "None" else int(workers))
-answer_rows(Path(run), options, Path(output), device="cpu", overwrite=False, restart=False, quiet=True)
+plain = {"public_key": None, "device": "cpu", "overwrite": False, "restart": False, "quiet": True}
+if __name__ == "__main__":
+    answer_rows(Path(run), options, Path(output), **plain, cluster=cluster or None)
 """
 SAMPLES = 10  # of the memory, in the report
 TIMED_ROWS = 4_096  # in the table of steps
@@ -105,11 +107,14 @@ def megabytes(process: int) -> tuple[float, float]:
     return resident(process), sum(resident(int(child)) for child in children)
 
 
-def predicted(folder: Path, run: Path, rows: int, smiles: list[str], workers: int | None) -> dict[str, object]:
+def predicted(
+    folder: Path, run: Path, rows: int, smiles: list[str], workers: int | None, cluster: str = ""
+) -> dict[str, object]:
     """A whole `pointset predict`: its speed and its memory."""
     table, output = folder / f"{rows}.csv", folder / f"{rows}_out.csv"
+    output.unlink(missing_ok=True)
     write_rows(table, smiles, rows)
-    arguments = [str(run), str(table), str(output), str(workers)]
+    arguments = [str(run), str(table), str(output), str(workers), cluster]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     memory: list[tuple[float, float, float]] = []
@@ -159,7 +164,8 @@ def step_costs(folder: Path, run: Path, smiles: list[str]) -> dict[str, object]:
     write_rows(table, smiles, TIMED_ROWS)
     predictor = load(run)
     job = TablePrediction(predictor, PredictionOptions(str(table), workers=0))
-    engine, read, output = job._engine, predictor.molecule_reader(fingerprint=True), job._output
+    answering = job.answering
+    engine, read, output = answering.engine, predictor.molecule_reader(fingerprint=True), answering.output
     prepare = engine.smiles_to_points(read)
     costs: dict[str, object] = {}
 
@@ -184,8 +190,8 @@ def step_costs(folder: Path, run: Path, smiles: list[str]) -> dict[str, object]:
     found: list[Outcomes] = timed("the same + intervals", lambda: [engine.outcomes(one, output) for one in pieces], 2)
 
     def lines(start: int, window: Window, outcomes: Outcomes) -> bytes:
-        columns = job._columns.lines(rows[start : start + len(window.items)], window.items, outcomes)
-        return "".join(csv_lines(columns)).encode()
+        of_rows = answering.columns.lines(rows[start : start + len(window.items)], window.items, outcomes)
+        return "".join("".join(csv_lines(one)) for one in of_rows).encode()
 
     windows = list(zip(range(0, TIMED_ROWS, 1_024), pieces, found, strict=True))
     timed("lines of the output", lambda: [lines(*window) for window in windows])

@@ -156,7 +156,7 @@ def rows(path: Path) -> None:
     output = ResumableOutput(path)
     try:
         output.begin({}, ["id"])
-        output.append([["x" * 500_000]], output.progress)
+        output.append("x" * 500_000 + "\n", output.progress)
         output.save()
     finally:
         output.close()

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXTRAS = {
-    "requirements.lock": ("chem", "report", "tune", "tables", "sign"),
-    "requirements-dev.lock": ("chem", "report", "tune", "tables", "bench", "dev", "docs", "release"),
+    "requirements.lock": ("chem", "report", "tune", "tables", "sign", "cluster"),
+    "requirements-dev.lock": ("chem", "report", "tune", "tables", "cluster", "bench", "dev", "docs", "release"),
 }
 RUNTIME = next(iter(EXTRAS))
 BILL_OF_MATERIALS = "pointset.cdx.json"

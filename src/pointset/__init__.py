@@ -13,6 +13,7 @@ from pointset.lazy import on_first_use
 from pointset.machine import VERSION
 
 if TYPE_CHECKING:  # what a type checker and a reader see; at run time each name is loaded on first use
+    from pointset import cluster as cluster
     from pointset import datasets as datasets
     from pointset import encodings as encodings
     from pointset import errors as errors

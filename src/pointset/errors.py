@@ -67,6 +67,10 @@ class TrainingStopped(PointsetError):  # noqa: N818 - it is not an error
     """Training was interrupted by Ctrl-C or SIGTERM; its state is saved, and the message says how far it came."""
 
 
+class ClusterError(PointsetError, RuntimeError):
+    """A cluster cannot be reached, has no workers or the wrong ones, or was lost in the middle of the work."""
+
+
 class StoreWarning(UserWarning):
     """Something on disk was damaged and is computed again."""
 

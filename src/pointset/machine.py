@@ -1,4 +1,7 @@
-"""What this machine has: cores and memory. Also the version of the package, for parts that may not import all of it."""
+"""What this machine has: cores and memory, and what is true of its processes.
+
+Also the version of the package, for parts that may not import all of it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import os
 import sys
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from pointset.errors import MemoryForecastError
@@ -54,6 +59,19 @@ def can_share_work() -> bool:
         )
         return False
     return True
+
+
+@contextmanager
+def main_left_alone() -> Iterator[None]:
+    """Workers need nothing of the user's script. Spawning would run it again in each of them, which breaks scripts
+    without ``if __name__ == "__main__":``.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def cores_used_by_others(seconds: float) -> float | None:

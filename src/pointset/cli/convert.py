@@ -11,6 +11,7 @@ import typer
 
 from pointset.cli.console import load_torch, reported_errors, show_error, show_forecast, show_ignored, show_left_out
 from pointset.cli.options import (
+    ClusterOption,
     FloatType,
     MatrixName,
     MatrixOption,
@@ -35,6 +36,7 @@ EXAMPLES = """
   pointset convert points.safetensors graphs.graphml  [dim]and back[/dim]
   pointset convert web.csv web.safetensors --matrix adjacency --rank 64
   pointset convert dataset.pt dataset.s6 --lossy      [dim]format to format[/dim]
+  pointset convert proteins/ proteins.safetensors --cluster tcp://head:8786
 
 [bold]Formats[/bold]
   .safetensors  points, with all features
@@ -63,6 +65,7 @@ def convert(
     ] = FloatType.FLOAT64,
     strict: Annotated[bool, typer.Option("--strict", help="Write nothing if any graph is bad.")] = False,
     lossy: Annotated[bool, typer.Option("--lossy", help="Leave out what the graph format of OUT cannot hold.")] = False,
+    cluster: ClusterOption = None,
     quiet: QuietFlag = False,
 ) -> None:
     """Turn graphs into points, losslessly, or points into graphs.
@@ -76,11 +79,14 @@ def convert(
         _check_usage(context, source, target, rank, is_folder=output.endswith(os.sep) or target.is_dir())
         start = time.monotonic()
         load_torch()
+        from pointset.cluster import connected
+
         checked = _read(source, quiet)
         show_ignored(checked.ignored)
         if is_points_file(target):
             choice = {"matrix": matrix.value, "rank": rank, "which": which.value}
-            summary = _write_points(checked, target, choice, dtype.value, strict, quiet)
+            with connected(cluster):
+                summary = _write_points(checked, target, choice, dtype.value, strict, quiet)
         else:
             summary = _write_graphs(checked, target, strict, lossy)
         if not quiet:
@@ -100,7 +106,7 @@ def _check_usage(context: typer.Context, source: Path, target: Path, rank: int |
     if not is_points_file(target):
         check_graph_suffix(target, "OUT")
         reason = f"is about points, and {target} is a graph file; leave it out, or write .safetensors"
-        refuse_options(context, ["matrix", "rank", "which", "dtype"], reason)
+        refuse_options(context, ["matrix", "rank", "which", "dtype", "cluster"], reason)
     else:
         check_which_usage(context, rank)
         refuse_options(context, ["lossy"], "is about graph files; a file of points holds everything")

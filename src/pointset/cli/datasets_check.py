@@ -21,7 +21,15 @@ from pointset.cli.console import (
     show_left_out,
 )
 from pointset.cli.datasets_show import MOST_ROWS, choose_graphs, describe, show_dataset
-from pointset.cli.options import JsonFlag, NoHeaderFlag, SheetOption, SmilesOption, check_folder_of, refuse_options
+from pointset.cli.options import (
+    ClusterOption,
+    JsonFlag,
+    NoHeaderFlag,
+    SheetOption,
+    SmilesOption,
+    check_folder_of,
+    refuse_options,
+)
 from pointset.text import counted, printable
 
 if TYPE_CHECKING:
@@ -35,6 +43,7 @@ EXAMPLES = """
   pointset datasets check tox.csv --smiles mol --target NR-AR --target SR-p53
   pointset datasets check tox.csv --rejected bad.csv  [dim]keep the bad rows[/dim]
   pointset datasets check proteins/ --table classes.csv --task multi-class
+  pointset datasets check big.csv --cluster tcp://head:8786
 
 [bold]Files[/bold]
   Tables of SMILES: .csv, .tsv, .smi, .sdf, also .gz; .xlsx, .parquet. Graphs: all that `pointset
@@ -43,7 +52,7 @@ EXAMPLES = """
 """
 
 _MOST_NODES_DRAWN = 200
-_ONLY_MOLECULES = ("smiles", "weights", "duplicates", "no_header", "sheet", "hydrogens", "lenient")
+_ONLY_MOLECULES = ("cluster", "smiles", "weights", "duplicates", "no_header", "sheet", "hydrogens", "lenient")
 _ONLY_GRAPHS = ("table", "level")
 _SHOWN_EXAMPLES = 3
 
@@ -84,6 +93,7 @@ def check(
         Path | None,
         typer.Option(metavar="OUT.csv", help="Write the rows left out with their reasons, to correct them."),
     ] = None,
+    cluster: ClusterOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read your own data, and say what is in it and what is wrong with it.
@@ -117,7 +127,10 @@ def check(
             judgement = _judged(file, options)
             if judgement is not None and judgement.asks:  # all that could be meant is checked
                 options["targets"] = list(judgement.targets) or [one.column for one in judgement.candidates]
-        dataset = _read(file, options, molecules=molecules, rejected=rejected)
+        from pointset.cluster import connected
+
+        with connected(cluster):
+            dataset = _read(file, options, molecules=molecules, rejected=rejected)
         _print(dataset, judgement, as_json=as_json, written=rejected is not None)
 
 

@@ -100,6 +100,15 @@ RequireSignatureOption = Annotated[
         help="Load the model only if it is signed with the key of this file (pointset bundle sign).",
     ),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Share the work with the workers of a Dask scheduler: tcp://host:8786, its scheduler file (.json), or "
+        "local:N for N processes here.",
+    ),
+]
 QuietFlag = Annotated[bool, typer.Option("--quiet", help="Print only problems, no progress and no summary.")]
 
 

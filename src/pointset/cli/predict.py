@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointset.cli.console import exit_interrupted, load_torch, reported_errors, say, show_error
+from pointset.cli.console import exit_interrupted, load_torch, reported_errors, said_at_the_end, say, show_error
 from pointset.cli.options import (
+    ClusterOption,
     DataDirOption,
     Device,
     DeviceOption,
@@ -26,6 +27,7 @@ from pointset.cli.options import (
 from pointset.text import byte_size, counted
 
 if TYPE_CHECKING:
+    from pointset.cluster import Cluster
     from pointset.prediction.journal import Progress, ResumableOutput
     from pointset.prediction.tables import PredictionOptions, TablePrediction
 
@@ -38,6 +40,7 @@ EXAMPLES = f"""
   pointset predict solubility molecules.csv -o out.csv     [dim]a shipped model[/dim]
   pointset predict runs/mine library.smi.gz -o out.csv     [dim]a million rows, too[/dim]
   pointset predict runs/mine hits.sdf -o out.csv           [dim]also .xlsx, .parquet[/dim]
+  pointset predict runs/mine big.parquet -o out.parquet --cluster tcp://head:8786
   pointset predict model.zip table.tsv -o out.tsv --smiles structure
   pointset predict runs/mine graphs/ -o out.csv            [dim]a folder of graphs[/dim]
   pointset predict runs/zinc zinc --split test -o out.csv  [dim]a dataset by name[/dim]
@@ -75,7 +78,9 @@ _ONLY_FOR = dict.fromkeys(("smiles", "no_header", "sheet", "workers"), "TABLE")
 _ONLY_FOR |= dict.fromkeys(("split", "data_dir"), "DATASET")
 LevelName = StrEnum("LevelName", ["GRAPH", "NODE"])
 _Input = Annotated[str, typer.Argument(metavar="INPUT", help=INPUT_HELP)]
-_Output = Annotated[Path, typer.Option("-o", "--output", metavar="OUT.csv", help="The file to write: .csv or .tsv.")]
+_Output = Annotated[
+    Path, typer.Option("-o", "--output", metavar="OUT.csv", help="The file to write: .csv, .tsv or .parquet.")
+]
 _Split = Annotated[str | None, typer.Option(metavar="PART", help="Of a dataset: train, val or test; by default all.")]
 _BatchSize = Annotated[int, typer.Option(min=1, metavar="N", help="Graphs that are computed together.")]
 _Workers = Annotated[
@@ -116,6 +121,7 @@ def predict(
     descriptors: _Descriptors = None,
     batch_size: _BatchSize = 256,
     workers: _Workers = None,
+    cluster: ClusterOption = None,
     device: DeviceOption = Device.AUTO,
     spreadsheet_safe: _SpreadsheetSafe = False,
     require_signature: RequireSignatureOption = None,
@@ -139,6 +145,7 @@ def predict(
         overwrite,
         restart,
         quiet,
+        cluster,
         smiles=smiles,
         header=not no_header,
         sheet=sheet,
@@ -169,6 +176,7 @@ def embed(
     descriptors: _Descriptors = None,
     batch_size: _BatchSize = 256,
     workers: _Workers = None,
+    cluster: ClusterOption = None,
     device: DeviceOption = Device.AUTO,
     spreadsheet_safe: _SpreadsheetSafe = False,
     require_signature: RequireSignatureOption = None,
@@ -191,6 +199,7 @@ def embed(
         overwrite,
         restart,
         quiet,
+        cluster,
         embed=True,
         level=None if level is None else level.value,
         smiles=smiles,
@@ -215,6 +224,7 @@ def _answer(
     overwrite: bool,
     restart: bool,
     quiet: bool,
+    cluster: str | None,
     **settings: Any,
 ) -> None:
     with reported_errors():
@@ -222,7 +232,9 @@ def _answer(
         from pointset.prediction.tables import PredictionOptions
 
         options = PredictionOptions(given, **settings)
-        more: dict[str, Any] = {"overwrite": overwrite, "restart": restart, "quiet": quiet}
+        if cluster is not None:
+            refuse_options(context, ["workers"], "is about processes of this machine; leave it out with --cluster")
+        more: dict[str, Any] = {"cluster": cluster, "overwrite": overwrite, "restart": restart, "quiet": quiet}
         answer_rows(run, options, output, public_key=public_key, device=device.value, **more)
 
 
@@ -247,6 +259,7 @@ def answer_rows(
     overwrite: bool,
     restart: bool,
     quiet: bool,
+    cluster: str | None = None,
 ) -> None:
     """Answer all rows of the input into the output; what can be checked is checked before the work starts."""
     from pointset.prediction.journal import ResumableOutput
@@ -260,34 +273,42 @@ def answer_rows(
     part = ResumableOutput(output, restart=restart, overwrite=overwrite)
     try:
         load_torch()
+        from pointset.cluster import connected
         from pointset.prediction.predictor import load
         from pointset.prediction.tables import TablePrediction
         from pointset.training.devices import check_device
 
-        chosen = check_device(device, precision="32")
-        predictor = load(run, descriptors=options.descriptors, public_key=public_key).to(chosen)
-        job = TablePrediction(predictor, options, show=False if quiet else None)
-        done = job.begin(part)
-        if done and not quiet:
-            say(f"Resuming after the first {counted(done, job.unit)}, which an earlier call has answered.")
-        if job.warning:
-            say(f"note: {job.warning}", style="yellow")
-        if job.renamed and not quiet:
-            say(f"note: the input has such columns already, so ours are named {', '.join(job.renamed)}", style="dim")
-        _run(job, part, done, quiet)
+        predictor = load(run, descriptors=options.descriptors, public_key=public_key)
+        if cluster is None:  # the machine that asks a cluster may have other devices than its workers
+            predictor.to(check_device(device, precision="32"))
+        with said_at_the_end("Interrupted. Repeat the command to resume."), connected(cluster) as helpers:
+            job = TablePrediction(predictor, options, show=False if quiet else None)
+            done = job.begin(part)
+            if done and not quiet:
+                say(f"Resuming after the first {counted(done, job.unit)}, which an earlier call has answered.")
+            if job.warning:
+                say(f"note: {job.warning}", style="yellow")
+            if job.renamed and not quiet:
+                say(
+                    f"note: the input has such columns already, so ours are named {', '.join(job.renamed)}",
+                    style="dim",
+                )
+            _run(job, part, done, quiet, helpers, device)
     finally:
         part.close()
     _show_end(part.progress, job.unit, output, time.monotonic() - start, quiet)
 
 
-def _run(job: TablePrediction, part: ResumableOutput, done: int, quiet: bool) -> None:
+def _run(
+    job: TablePrediction, part: ResumableOutput, done: int, quiet: bool, cluster: Cluster | None, device: str
+) -> None:
     from pointset.progress import progress_bar
 
     total = job.source.count()
     rest = None if total is None else max(total - done, 0)
     try:
         with progress_bar(f"{job.unit.capitalize()}s", rest, show=False if quiet else None) as advance:
-            job.run(part, advance)
+            job.run(part, advance, cluster, device)
     except KeyboardInterrupt:
         answered = part.progress.entries
         if not answered:

@@ -23,6 +23,7 @@ from pointset.cli.console import (
     say,
 )
 from pointset.cli.options import (
+    ClusterOption,
     DataDirOption,
     Device,
     DeviceOption,
@@ -85,6 +86,7 @@ def train(
     ensemble: Annotated[
         int | None, typer.Option(min=2, metavar="N", help="Train N members, whose mean is the model.")
     ] = None,
+    cluster: ClusterOption = None,
     progress: ProgressOption = Progress.AUTO,
 ) -> None:
     """Train a model: data, training, best epoch by validation, one test at the end, a bundle and a report."""
@@ -95,6 +97,8 @@ def train(
         load_torch()
         from pointset.training.devices import is_first_process
 
+        if cluster is not None and is_first_process():
+            _prepare_data(chosen, data_dir, cluster, progress)
         options = {"data_dir": data_dir, "device": device.value, "devices": devices, "watch": progress.value}
         try:
             with said_at_the_end(f"Resume with:\n  {_resume_command(folder)}"):
@@ -106,6 +110,15 @@ def train(
                 print_result(result, folder)
         except TrainingStopped as stopped:
             exit_interrupted(f"{stopped} Resume with:", _resume_command(folder))
+
+
+def _prepare_data(recipe: Recipe, data_dir: Path | None, cluster: str, progress: Progress) -> None:
+    """Have the workers of a cluster read the data, which is then in the cache."""
+    from pointset.cluster import connected
+    from pointset.training.data import read_dataset
+
+    with connected(cluster):
+        read_dataset(recipe, data_dir, progress=False if progress is Progress.QUIET else None)
 
 
 def _recipe(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pointset.datasets.molecules.parallel import end_with_parent
 from pointset.errors import MissingDataError, PointsetError, TrainingStopped
-from pointset.machine import can_share_work
+from pointset.machine import can_share_work, main_left_alone
 from pointset.stopping import deaf_to_ctrl_c
 
 # torch and libraries of linear algebra read these when they are loaded; two processes of two threads each fight over
@@ -34,8 +34,6 @@ def worker_processes(workers: int) -> Iterator[Submit]:
 
     Yields what submits work to them: a function of a module, and arguments that can be pickled.
     """
-    from pointset.datasets.molecules.parallel import main_left_alone  # here, as it loads numpy: see _THREADS
-
     if not can_share_work():
         raise PointsetError("models run in processes of their own, which this system cannot start")
     others = set(active_children())

@@ -2,6 +2,9 @@
 
 Rows go to ``OUT.part``. Every second a journal beside it, ``OUT.part.json``, records how many bytes of it hold how many
 rows of the input. A call that resumes cuts the file there; at the end it is renamed to OUT, and the journal removed.
+
+A Parquet file cannot grow: its index stands at its end. Where OUT is one, the part is text all the same, without a
+header, and is made a Parquet file at the end, a bounded piece at a time.
 """
 
 from __future__ import annotations
@@ -11,18 +14,21 @@ import dataclasses
 import glob
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
-from pointset.errors import FileFormatError, PointsetError
+from pointset.errors import FileFormatError, MissingExtraError, PointsetError
 from pointset.files import check_regular, csv_lines, naming, read_text, replacing, try_lock
 
 _VERSION = 1
 _TABS = (".tsv", ".tab")
-_SUFFIXES = (".csv", *_TABS, ".txt")
+_PARQUET = (".parquet", ".pq")
+_SUFFIXES = (".csv", *_TABS, ".txt", *_PARQUET)
+_BLOCK_BYTES = 2**25  # of text that is made columns at a time; no row is longer
+_GROUP_ROWS = 2**17  # of a row group
 _SHOWN = {"question": "command"}  # how a key of the identity is called in messages
 
 
@@ -58,8 +64,13 @@ class ResumableOutput:
         self.journal = output.with_name(f"{output.name}.part.json")
         self.progress = Progress()
         self._identity: Mapping[str, Any] = {}
-        self._delimiter = "\t" if output.suffix.lower() in _TABS else ","
+        self._header: Sequence[str] = ()
+        self._kinds: Sequence[str] = ()
+        self.delimiter = "\t" if output.suffix.lower() in _TABS else ","
+        self._is_parquet = output.suffix.lower() in _PARQUET
         _check_output(output, overwrite)
+        if self._is_parquet:
+            _parquet(output)
         self._file = _open_locked(self.path, output)
         try:
             _check_output(output, overwrite)  # another process may have finished it just now
@@ -69,19 +80,22 @@ class ResumableOutput:
             self.close()
             raise
 
-    def begin(self, identity: Mapping[str, Any], header: Sequence[str]) -> None:
+    def begin(self, identity: Mapping[str, Any], header: Sequence[str], kinds: Sequence[str] = ()) -> None:
         """Find out where to resume (:attr:`progress`); where nothing was left, begin with the header.
+
+        ``kinds`` are the types of the columns in a Parquet file, as Arrow calls them; by default all are text.
 
         Raises FileFormatError where what was left belongs to another model, input or setting, or is damaged.
         """
-        whole = {**identity, "columns": list(header), "separator": self._delimiter}
+        self._header, self._kinds = header, kinds or ["string"] * len(header)
+        whole = {**identity, "columns": list(header), "separator": self.delimiter}
         self._identity = json.loads(json.dumps(whole))
         if self.journal.exists() and self._size():  # a journal without a part: killed after the output was renamed
             self.progress = self._read_journal()
         self._file.truncate(self.progress.bytes)
         self._file.seek(self.progress.bytes)
-        if not self.progress.bytes:
-            self.append([header], self.progress)
+        if not self.progress.bytes and not self._is_parquet:
+            self.append("".join(csv_lines([header], self.delimiter)), self.progress)
 
     def _read_journal(self) -> Progress:
         remedy = f"Begin again with --restart, or choose another output than {self.output}"
@@ -104,10 +118,10 @@ class ResumableOutput:
     def _size(self) -> int:
         return os.fstat(self._file.fileno()).st_size
 
-    def append(self, rows: Iterable[Sequence[str]], progress: Progress) -> None:
+    def append(self, lines: str, progress: Progress) -> None:
         """Write rows after the others; ``progress`` is what holds then, except for the bytes."""
         with naming(self.output):
-            self._file.write("".join(csv_lines(rows, self._delimiter)).encode())
+            self._file.write(lines.encode())
         # One assignment: Ctrl-C comes before or after it, and rows and bytes always belong together.
         self.progress = dataclasses.replace(progress, bytes=self._file.tell())
 
@@ -123,8 +137,40 @@ class ResumableOutput:
         self._flush()
         for half_written in self.journal.parent.glob(f".{glob.escape(self.journal.name)}.*"):
             half_written.unlink(missing_ok=True)  # of a call that was killed while it saved; nobody else writes it now
-        self.path.replace(self.output)
+        if self._is_parquet:
+            with replacing(self.output) as temporary:
+                self._write_parquet(temporary)
+            self.path.unlink()
+        else:
+            self.path.replace(self.output)
         self.journal.unlink(missing_ok=True)
+
+    def _write_parquet(self, path: Path) -> None:
+        """The part as a Parquet file: an empty cell is a null, numbers are those that its text says."""
+        pyarrow = _parquet(self.output)
+        csv, names = pyarrow.csv, [f"c{column}" for column in range(len(self._header))]  # the header may repeat names
+        kinds = {name: pyarrow.type_for_alias(kind) for name, kind in zip(names, self._kinds, strict=True)}
+        schema = pyarrow.schema(list(zip(self._header, kinds.values(), strict=True)))
+        reader = csv.open_csv(
+            self.path,
+            csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=names),
+            csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            csv.ConvertOptions(
+                column_types=kinds, null_values=[""], strings_can_be_null=True, true_values=["true"],
+                false_values=["false"],
+            ),
+        )  # fmt: skip
+        with reader, pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+            held = schema.empty_table()
+            for batch in reader:
+                more = pyarrow.Table.from_arrays(batch.columns, schema=schema)
+                held = pyarrow.concat_tables([held, more])
+                whole = len(held) - len(held) % _GROUP_ROWS
+                if whole:
+                    writer.write_table(held.slice(0, whole), row_group_size=_GROUP_ROWS)
+                    held = held.slice(whole)
+            if len(held):
+                writer.write_table(held, row_group_size=_GROUP_ROWS)
 
     def _flush(self) -> None:
         with naming(self.output):
@@ -139,6 +185,19 @@ class ResumableOutput:
                     self.path.unlink()
         with contextlib.suppress(OSError):  # a full disk, which was reported already
             self._file.close()
+
+
+def _parquet(output: Path) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError(
+            f"writing {output.name} needs pyarrow, which is not installed: pip install 'pointset[tables]'; or write "
+            "a .csv"
+        ) from None
+    return pyarrow
 
 
 def _check_output(output: Path, overwrite: bool) -> None:

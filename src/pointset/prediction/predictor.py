@@ -41,9 +41,12 @@ from pointset.training.outputs import as_predictions, mean_outputs
 from pointset.training.uncertainty import Seen, Uncertainty
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from pointset.encoders.export import Kind
     from pointset.encoders.export_files import Exported
     from pointset.prediction.attributions import Attribution
+    from pointset.prediction.journal import Progress
 
 OnError = Literal["raise", "nan"]
 
@@ -230,6 +233,48 @@ class Predictor:
         output = self.predictions() if self.bundle.uncertainty is None else self.answers(confidence)
         rows = self._run(given, output, batch_size, progress, "nan", fingerprint=True)
         return prediction_table(self, given, rows)
+
+    def predict_table(
+        self,
+        table: str | Path,
+        output: str | Path,
+        *,
+        client: str | Client | None = None,
+        device: str = "cpu",
+        overwrite: bool = False,
+        restart: bool = False,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> Progress:
+        """Predict for every row of a table or graph of a file, as ``pointset predict`` does, in constant memory.
+
+        Args:
+            table: a table of SMILES (also Parquet), graph files, or the name of a dataset.
+            output: the file to write: ``.csv``, ``.tsv`` or ``.parquet``. A call that was interrupted is resumed by
+                the same call.
+            client: a ``distributed.Client``, or the address of a Dask scheduler, whose workers compute; the output is
+                the same, byte for byte. ``"local:4"`` starts four processes for this call.
+            device: of the workers: ``"cpu"``, ``"cuda"``, or ``"auto"`` for what each has.
+            overwrite: replace an output that exists.
+            restart: discard what an earlier call left instead of resuming.
+            progress: whether to show a bar; by default where there is a terminal.
+            options: further ones of :class:`pointset.prediction.PredictionOptions`, such as ``smiles="structure"``,
+                ``confidence=0.8``, ``workers=2``, or ``embed=True`` for representations.
+
+        Returns:
+            How many rows were answered, and which were not.
+
+        Raises:
+            PointsetError: the input cannot be read, does not fit the model, or the output exists.
+            ClusterError: the cluster cannot be reached, or was lost; what is done is kept for the next call.
+        """
+        from pointset.prediction.tables import PredictionOptions, predict_table
+
+        if unknown := set(options) - {one.name for one in dataclasses.fields(PredictionOptions)}:
+            raise SpecError(f"got the option {unknown.pop()!r}; expected one of PredictionOptions")
+        chosen = PredictionOptions(str(table), **options)
+        more: dict[str, Any] = {"overwrite": overwrite, "restart": restart, "progress": progress}
+        return predict_table(self, chosen, Path(output), client=client, device=device, **more)
 
     def predict_classes(self, items: Any, *, batch_size: int = 256, progress: bool | None = None) -> list[Any]:
         """The name of the most probable class of each graph; a model of nodes gives a list of names for each graph.

@@ -26,11 +26,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pointset.arrays import Integers
-from pointset.datasets.molecules.parallel import begin_worker, main_left_alone, read_chunk
+from pointset.datasets.molecules.parallel import DIED, begin_worker, read_chunk
 from pointset.datasets.molecules.parsing import Molecule, Unreadable
 from pointset.datasets.molecules.reader import ReadMolecule
 from pointset.errors import MissingExtraError, PointsetError
-from pointset.machine import NEVER_A_PROBLEM, can_share_work, cores, cores_used_by_others, training_bytes
+from pointset.machine import (
+    NEVER_A_PROBLEM,
+    can_share_work,
+    cores,
+    cores_used_by_others,
+    main_left_alone,
+    training_bytes,
+)
 from pointset.points.convert import to_points_many
 from pointset.points.graphs import WHOLE_GRAPH, Features, FlatFeatures, Graph, GraphArrays, WeightKind, starts
 from pointset.points.point_set import Eigenpairs, PointSets
@@ -43,7 +50,6 @@ _AHEAD = 2  # pieces for each process, beyond the window that is being predicted
 _WORTH_A_PROCESS = 8_000  # SMILES: both reading and the model take about 4 s; starting a process takes two
 _WORTH_A_LOOK = 64  # items
 _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 0.1, 10.0
-_DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
 
 
 class MoleculePoints(NamedTuple):
@@ -356,7 +362,7 @@ class _Pool:
             return self.submit([text]).result()
         except BrokenProcessPool:
             self._restart()
-            return Window([Unreadable(_DIED)])
+            return Window([Unreadable(DIED)])
 
     def end(self) -> None:
         """Without waiting for what the processes are at: nobody will read it."""

@@ -6,9 +6,11 @@ Light to import (no torch).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,10 +23,10 @@ from pointset.datasets.card import Level
 from pointset.datasets.graph_files import read_graph_file
 from pointset.datasets.loading import names
 from pointset.datasets.own.columns import Column, holds_molecules, shown, smiles_column
-from pointset.datasets.own.csv_rows import Row
+from pointset.datasets.own.csv_rows import Table
 from pointset.datasets.own.table_files import open_table
 from pointset.datasets.own.targets import is_missing
-from pointset.errors import FileFormatError, GraphError, MissingDataError, SpecError, did_you_mean
+from pointset.errors import FileFormatError, GraphError, MissingDataError, PointsetError, SpecError, did_you_mean
 from pointset.specs import Spec
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class Source(ABC):
     unit = "graph"  # what is counted; of tables "row"
     has_smiles = False  # whether its items are SMILES
     columns: Sequence[str] = ("graph",)  # names of the cells
+    kinds: Sequence[str] = ("string",)  # of the cells, as Arrow calls it
     identity: Mapping[str, Any]  # what distinguishes this input from others, in plain values
 
     def __init__(self, path: Path | None = None):
@@ -77,9 +80,14 @@ class Source(ABC):
             self._stamps = _stamps(path)
             self.identity = _identity(path)
 
+    @property
+    def rows_of_file(self) -> RowsOfFile | None:
+        """The same rows by their numbers, where reading a few in the middle costs little."""
+        return None
+
     @abstractmethod
-    def rows(self) -> Iterator[InputRow]:
-        """All rows from the beginning."""
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
+        """All rows from the one with this number, counted from 0."""
 
     def count(self) -> int | None:
         """How many there are, approximately, where that is known quickly."""
@@ -119,6 +127,7 @@ class TableSource(Source):
         self.file = open_table(path, header=header, sheet=sheet)
         self.smiles = smiles_column(self.file, self._column(smiles))
         self.columns = self._names()
+        self.kinds = self.file.kinds or ("string",) * self.file.width
         super().__init__(path)
         self.identity = {**self.identity, "smiles": self.smiles, "header": self.file.has_header}
         if sheet is not None:
@@ -137,28 +146,68 @@ class TableSource(Source):
                 names[1] = "name"
         return names
 
-    def rows(self) -> Iterator[InputRow]:
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
         """All rows; one that cannot be read keeps its cells as far as they fit."""
-        for row in self.file.rows():
-            problem = row.problem or self._problem(row)
-            item = GraphError(problem) if problem else row.cells[self.smiles].strip()
-            yield InputRow(f"{self.file.unit} {row.line}", self._fitted(row.cells), item)
+        return _rows_of(self.file, self.smiles, start)
 
-    def _problem(self, row: Row) -> str | None:
-        text = row.cells[self.smiles]
-        if is_missing(text):
-            return "there is no SMILES"
-        if len(text.splitlines()) > 1:
-            return 'the SMILES runs over several lines; a quote (") before it is probably not closed'
-        return None
-
-    def _fitted(self, cells: Sequence[str]) -> Sequence[str]:
-        width = self.file.width
-        return cells if len(cells) == width else [*cells[:width], *[""] * (width - len(cells))]
+    @property
+    def rows_of_file(self) -> RowsOfFile | None:
+        """Of a Parquet file with row groups of moderate size."""
+        count = self.file.count()
+        if not self.file.starts_anywhere or count is None or self.path is None:
+            return None
+        ((_, size, _),) = self._stamps
+        return RowsOfFile(self.path.resolve(), self.smiles, count, size)
 
     def count(self) -> int | None:
         """As the table counts them: of text the lines, None where it is compressed."""
         return self.file.count()
+
+
+def _rows_of(table: Table, smiles: int, start: int) -> Iterator[InputRow]:
+    for row in table.rows_from(start):
+        width = len(row.cells)
+        cells = row.cells if width == table.width else [*row.cells[: table.width], *[""] * (table.width - width)]
+        problem = row.problem or _problem(row.cells[smiles])
+        item = GraphError(problem) if problem else row.cells[smiles].strip()
+        yield InputRow(f"{table.unit} {row.line}", cells, item)
+
+
+def _problem(smiles: str) -> str | None:
+    if is_missing(smiles):
+        return "there is no SMILES"
+    if len(smiles.splitlines()) > 1:
+        return 'the SMILES runs over several lines; a quote (") before it is probably not closed'
+    return None
+
+
+@dataclass(frozen=True)
+class RowsOfFile:
+    """Rows of a table with a header by their numbers, for machines that see the same file: read where it lies."""
+
+    path: Path
+    smiles: int
+    count: int
+    size: int  # of the file in bytes
+    _opened: list[Table] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    def __reduce__(self) -> Any:
+        return RowsOfFile, (self.path, self.smiles, self.count, self.size)
+
+    def is_here(self) -> bool:
+        """Whether this machine sees the file, by its size and the number of its rows."""
+        try:
+            return self.path.stat().st_size == self.size and open_table(self.path).count() == self.count
+        except (PointsetError, OSError):
+            return False
+
+    def __call__(self, numbers: Sequence[int]) -> list[InputRow]:
+        """The rows with these numbers, which follow each other, counted from 0."""
+        if not self._opened:
+            if not self.is_here():
+                raise FileFormatError(f"{self.path} is not, or not the same, on all workers; expected a shared folder")
+            self._opened.append(open_table(self.path))
+        return list(itertools.islice(_rows_of(self._opened[0], self.smiles, numbers[0]), len(numbers)))
 
 
 class GraphFileSource(Source):
@@ -166,9 +215,9 @@ class GraphFileSource(Source):
 
     path: Path
 
-    def rows(self) -> Iterator[InputRow]:
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
         """All graphs with their names."""
-        for record in read_graph_file(self.path):
+        for record in itertools.islice(read_graph_file(self.path), start, None):
             item = record.graph if record.problem is None else GraphError(record.problem)
             yield InputRow(record.name, [record.name], item)
 
@@ -181,7 +230,7 @@ class DatasetSource(Source):
         _check_specs(dataset, needs)
         self.dataset, self._graphs = dataset, _indices(dataset, part)
         if dataset.smiles is not None:
-            self.columns = ("graph", "smiles")
+            self.columns, self.kinds = ("graph", "smiles"), ("string", "string")
         about = dataset.provenance
         self.identity = {
             "dataset": dataset.card.name,
@@ -191,10 +240,10 @@ class DatasetSource(Source):
             "graphs": len(self._graphs),
         }
 
-    def rows(self) -> Iterator[InputRow]:
+    def rows(self, start: int = 0) -> Iterator[InputRow]:
         """All graphs with their numbers in the dataset."""
         smiles = self.dataset.smiles
-        for graph in self._graphs.tolist():
+        for graph in self._graphs[start:].tolist():
             cells = [str(graph)] if smiles is None else [str(graph), smiles[graph]]
             yield InputRow(f"graph {graph}", cells, self.dataset.arrays[graph])
 

@@ -71,6 +71,7 @@ class Bundle:
     about: Mapping[str, Any] = field(default_factory=dict)  # recipe, scores, date: for people
     uncertainty: Uncertainty | None = None  # intervals and applicability domain
     sha256: str = ""  # of the description, which holds that of the weights
+    path: Path | None = None  # where it was read
 
     @property
     def model(self) -> PointModel:
@@ -207,6 +208,7 @@ def bundle_of(files: BundleFiles) -> Bundle:
             about=about.expect(dict),
             uncertainty=_read_uncertainty(files, place, card, models),
             sha256=description["sha256"],
+            path=files.path,
         )
     except FileFormatError as error:
         prefix = "" if str(files.path) in str(error) else f"{files.path}: "

@@ -98,9 +98,10 @@ def _write_file(path: Path, content: bytes) -> None:
 class BundleFiles:
     """A bundle's files, found at a path: the bundle's folder, a run's folder, or a ``.zip``."""
 
-    def __init__(self, path: str | Path):
-        self.path = find_bundle(Path(path))
-        self._held: dict[str, bytes] | None = None
+    def __init__(self, path: str | Path, held: Mapping[str, bytes] | None = None):
+        """``held`` are the files' contents where they were read already, on this or on another machine."""
+        self.path = find_bundle(Path(path)) if held is None else Path(path)
+        self._held: dict[str, bytes] | None = None if held is None else dict(held)
 
     def hold(self) -> Mapping[str, bytes]:
         """Read every file once, also those that a bundle does not have; from here on :meth:`read` gives these bytes.

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from pointset.datasets.molecules.parallel import end_with_parent, main_left_alone
+from pointset.datasets.molecules.parallel import end_with_parent
 from pointset.errors import PointsetError, TrainingStopped
 from pointset.extensions import import_named, passed_on
-from pointset.machine import cores, cores_used_by_others
+from pointset.machine import cores, cores_used_by_others, main_left_alone
 from pointset.runs.recipe import Recipe
 from pointset.runs.recipe_files import changed
 from pointset.runs.result import EpochRow

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
+from pointset.cluster import current
 from pointset.datasets.graph_files.formats import GraphRecord
 from pointset.errors import ConvergenceError, MatrixError, MemoryForecastError, PointsetError, RankError
 from pointset.points.convert import to_points, to_points_many
@@ -21,10 +23,12 @@ from pointset.points.inputs import read_graph, read_graphs
 from pointset.points.inverse import rebuild
 from pointset.points.matrices import matrix_named
 from pointset.points.point_set import PointSet
-from pointset.points.spectra import DEFAULT_WHICH, Which
+from pointset.points.spectra import DEFAULT_WHICH, STACK_BYTES, Which
+from pointset.progress import progress_bar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_DIED = "the process that decomposed it ended (out of memory?); convert it alone, with more memory"
 
 
 class Problem(NamedTuple):
@@ -87,7 +91,80 @@ def solve_graphs(
     """The points of all graphs that this matrix and this machine can take.
 
     ``too_long``: what to do about graphs whose decomposition is forecast to take minutes, which are then set aside.
+    Inside :func:`pointset.cluster.connected` the workers of the cluster decompose them.
     """
+    chunks = _chunks(checked)
+    cluster = current()
+    if cluster is None or len(chunks) < 2:
+        return _solved_here(checked, matrix, rank, which, dtype, progress, too_long)
+    work = partial(_solved_chunk, matrix, rank, which, dtype, too_long)
+    found: list[PointSet | Problem] = []
+    with progress_bar("Decomposing", len(checked.graphs), show=progress) as advance:
+        for chunk, results in cluster.in_order(work, chunks, _given_up):
+            found += results
+            advance(len(chunk))
+    good = [at for at, one in enumerate(found) if isinstance(one, PointSet)]
+    return CheckedPoints(
+        [one for one in found if isinstance(one, PointSet)],
+        [checked.graphs[at] for at in good],
+        [checked.names[at] for at in good],
+        [*checked.problems, *(one for one in found if isinstance(one, Problem))],
+    )
+
+
+class _Named(NamedTuple):
+    """A graph for a worker of a cluster; None in the place of one that is given up."""
+
+    name: str
+    graph: Graph | None
+
+
+def _given_up(one: _Named) -> _Named:
+    return one._replace(graph=None)
+
+
+def _chunks(checked: CheckedGraphs) -> list[list[_Named]]:
+    """Neighbours with about as many entries of matrices together as are decomposed in one stack."""
+    chunks: list[list[_Named]] = []
+    held = 0
+    for graph, name in zip(checked.graphs, checked.names, strict=True):
+        if not chunks or held > STACK_BYTES // 8:
+            chunks.append([])
+            held = 0
+        chunks[-1].append(_Named(name, graph))
+        held += graph.num_nodes**2
+    return chunks
+
+
+def _solved_chunk(
+    matrix: str, rank: int | None, which: Which, dtype: torch.dtype, too_long: str | None, chunk: Sequence[_Named]
+) -> list[PointSet | Problem]:
+    """The points of each graph, or why there are none; in a worker."""
+    found: dict[int, PointSet | Problem] = {}
+    graphs: list[Graph] = []
+    numbers: list[str] = []  # names need not differ
+    for at, one in enumerate(chunk):
+        if one.graph is None:
+            found[at] = Problem(one.name, _DIED)
+        else:
+            graphs.append(one.graph)
+            numbers.append(str(at))
+    if graphs:
+        solved = _solved_here(CheckedGraphs(graphs, numbers, []), matrix, rank, which, dtype, False, too_long)
+        found |= {int(number): points for number, points in zip(solved.names, solved.points, strict=True)}
+        found |= {int(at): Problem(chunk[int(at)].name, reason) for at, reason in solved.problems}
+    return [found[at] for at in range(len(chunk))]
+
+
+def _solved_here(
+    checked: CheckedGraphs,
+    matrix: str,
+    rank: int | None,
+    which: Which,
+    dtype: torch.dtype,
+    progress: bool | None,
+    too_long: str | None,
+) -> CheckedPoints:
     problems = list(checked.problems)
     graphs, names = _fit_for_matrix(checked, matrix, problems)
     if too_long is not None:

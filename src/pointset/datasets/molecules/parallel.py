@@ -1,32 +1,31 @@
-"""Many SMILES at once: on all cores, in order, and never stopped by a bad one; as molecules or as one table."""
+"""Many SMILES at once: on all cores or a cluster, in order, and never stopped by a bad one; as molecules or a table."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing import current_process, get_context, parent_process
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from pointset.cluster import current
 from pointset.datasets.molecules.parsing import Molecule, MoleculeError, Unreadable, require_rdkit
 from pointset.datasets.molecules.reader import OGB_READER, MoleculeReader
 from pointset.datasets.table import GraphTable
 from pointset.errors import FileFormatError, PointsetError
-from pointset.machine import can_share_work, cores
+from pointset.machine import can_share_work, cores, main_left_alone
 from pointset.progress import progress_bar
 
 Result = TypeVar("Result")
 Chunk = TypeVar("Chunk")
 ChunkResult = TypeVar("ChunkResult")
+DIED = "the process that read it ended (out of memory?); read it alone, with more memory"
 _CHUNK = 200  # SMILES handed to a worker at a time: about 0.1 s of work, so Ctrl-C does not wait long
 _WORTH_ANOTHER_PROCESS = 4_000  # SMILES for each worker, else starting one (1 s) is no gain
 
@@ -40,18 +39,41 @@ def read_many(
         smiles: one text for each molecule.
         read: a :class:`MoleculeReader`, :func:`read_zinc_molecule`, :func:`penalized_logp` or another function that can
             be pickled.
-        workers: processes to share the work; None takes one for each core, and one only where the work is small. The
-            result is the same for any number.
+        workers: processes to share the work; None takes one for each core, and one only where the work is small; or
+            the workers of a cluster inside :func:`pointset.cluster.connected`. The result is the same for any number.
         progress: shows a bar; None shows it on a terminal.
     """
     require_rdkit()
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
     results: list[Result | Unreadable] = []
     with progress_bar("molecules", len(smiles), show=progress) as advance:
-        for chunk in _in_order(partial(read_chunk, read), chunks, _choose_workers(len(smiles), workers)):
+        for chunk in _read_in_order(read, chunks, workers):
             results += chunk
             advance(len(chunk))
     return results
+
+
+def _read_in_order(
+    read: Callable[[str], Result], chunks: Sequence[Sequence[str]], workers: int | None
+) -> Iterator[Sequence[Result | Unreadable]]:
+    cluster = current() if workers is None else None
+    if cluster is None:
+        number = _choose_workers(sum(map(len, chunks)), workers)
+        yield from _in_order(partial(read_chunk, read), chunks, number)
+    else:
+        given: Iterator[list[str | Unreadable]] = map(list, chunks)
+        for _, results in cluster.in_order(partial(_read_sound, read), given, _given_up):
+            yield results
+
+
+def _given_up(_smiles: object) -> Unreadable:
+    return Unreadable(DIED)
+
+
+def _read_sound(read: Callable[[str], Result], smiles: Sequence[str | Unreadable]) -> list[Result | Unreadable]:
+    """As :func:`read_chunk`; what was given up stays as it is."""
+    results = iter(read_chunk(read, [one for one in smiles if isinstance(one, str)]))
+    return [next(results) if isinstance(one, str) else one for one in smiles]
 
 
 def _choose_workers(number: int, workers: int | None) -> int:
@@ -94,19 +116,6 @@ def _in_order(function: Callable[[Chunk], ChunkResult], chunks: Sequence[Chunk],
         raise PointsetError("a worker process ended while it read molecules (out of memory?); try workers=1") from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def main_left_alone() -> Iterator[None]:
-    """Workers need nothing of the user's script. Spawning would run it again in each of them, which breaks scripts
-    without ``if __name__ == "__main__":``.
-    """
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
 
 
 def begin_worker() -> None:

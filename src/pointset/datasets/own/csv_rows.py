@@ -71,12 +71,14 @@ class Table(ABC):
     path: Path
     header: tuple[str, ...] = ()  # names of the columns, where they have any
     width: int  # number of columns
+    kinds: Sequence[str] = ()  # what the cells are in the file, as Arrow calls it; empty where all are text
     has_header = True
     is_smi = False
     has_structures = False  # whether column 0 was made from structures
     delimiter = ","  # between the cells of a row that is shown or written
     decimal_commas = False  # whether numbers may have them, as commas do not separate the columns
     unit = "line"  # what the number of a row counts
+    starts_anywhere = False  # whether :meth:`rows_from` costs little wherever it starts
     notes: tuple[str, ...] = ()  # what was guessed to read it
     sheet_hint = ""  # for messages on what is not found in a workbook: which sheet was read, and which others there are
 
@@ -88,6 +90,10 @@ class Table(ABC):
     @abstractmethod
     def rows(self) -> Iterator[Row]:
         """The rows from the beginning, each time anew, empty ones included."""
+
+    def rows_from(self, start: int) -> Iterator[Row]:
+        """The rows behind the first ``start``."""
+        return itertools.islice(self.rows(), start, None)
 
     def filled_rows(self) -> Iterator[Row]:
         """The same without empty rows at the end, of which spreadsheets export thousands: what is learned from."""

@@ -29,6 +29,8 @@ _MOST_CHARACTERS = 2**22  # of one record
 _MOST_PROPERTIES = 10_000  # different ones in a file: each is a column
 _MOST_ROWS = 2**20  # that a sheet can have; one that skips to row 900,000,000 would be read for ever
 _PROPERTY = re.compile(r">.*?<(.+?)>(?:\s|$)")
+_GROUP_ROWS = 2**17  # of a group that is decoded in a few hundredths of a second, for rows in its middle
+_PLAIN = ("bool", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 _CELL_BYTES = 2  # at least, of a cell as text: a character and a separator
 _BATCH, _NESTED_BATCH = 8192, 64  # rows of a Parquet file at a time; a cell that is a list may hold many numbers
 _PART_BYTES = 2**26  # of text at a time
@@ -285,9 +287,12 @@ class ParquetFile(Table):
         super().__init__(source)
         with self._opened() as (file, packed):
             self.header = tuple(file.schema_arrow.names)
+            self.kinds = [str(kind) if str(kind) in _PLAIN else "string" for kind in file.schema_arrow.types]
             about = file.metadata
             self._rows = int(about.num_rows)
-            claimed = sum(about.row_group(at).total_byte_size for at in range(about.num_row_groups))
+            groups = [about.row_group(at) for at in range(about.num_row_groups)]
+            claimed = sum(group.total_byte_size for group in groups)
+            self.starts_anywhere = max((group.num_rows for group in groups), default=0) <= _GROUP_ROWS
         self.width = len(self.header)
         if not self.width:
             raise FileFormatError(f"{self.path} has no columns; expected a table")
@@ -295,11 +300,25 @@ class ParquetFile(Table):
 
     def rows(self) -> Iterator[Row]:
         """All rows."""
-        number = itertools.count(1)
+        return self.rows_from(0)
+
+    def rows_from(self, start: int) -> Iterator[Row]:
+        """The rows behind the first ``start``, without reading row groups before them."""
         with self._opened() as (file, packed):
+            sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+            ends = list(itertools.accumulate(sizes))
+            groups = [at for at, end in enumerate(ends) if end > start]
+            before = ends[groups[0]] - sizes[groups[0]] if groups else 0
+            yield from self._rows_of(file, packed, groups, start - before, itertools.count(start + 1))
+
+    def _rows_of(self, file: Any, packed: int, groups: list[int], skipped: int, number: Iterator[int]) -> Iterator[Row]:
+        """Those of some row groups without the first ``skipped``, which are not made text."""
+        if groups:
             size = 0
             nested = any(kind.num_fields for kind in file.schema_arrow.types)
-            for batch in file.iter_batches(batch_size=_NESTED_BATCH if nested else _BATCH):
+            for batch in file.iter_batches(batch_size=_NESTED_BATCH if nested else _BATCH, row_groups=groups):
+                before, skipped = skipped, max(0, skipped - len(batch))
+                batch = batch.slice(before)
                 more = sum(map(_text_bytes, batch.columns))
                 size += more
                 check_unpacked(size, packed, self.path)
