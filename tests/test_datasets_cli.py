@@ -406,7 +406,8 @@ def test_no_benchmark_module_imports_anything_heavy() -> None:
 
 def test_words_for_metrics_and_categories() -> None:
     assert [metric.with_arrow for metric in Metric] == [
-        "MAE ↓", "RMSE ↓", "R² ↑", "normalised MAE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "macro F1 ↑"
+        "MAE ↓", "RMSE ↓", "R² ↑", "normalised MAE ↓", "ROC-AUC ↑", "AP ↑", "accuracy ↑", "hits@20 ↑", "hits@50 ↑",
+        "hits@100 ↑", "macro F1 ↑",
     ]  # fmt: skip
     assert describe_task(KINDS["yes-or-no"].card) == "binary classification"
     assert category_names(["bond: 1 single, 2 double (0 does not occur)"]) == {1: "single", 2: "double"}

@@ -603,7 +603,8 @@ class TestSettings:
             PointModel.from_preset(**{name: value})
 
     @pytest.mark.parametrize(
-        ("name", "value", "known"), [("level", "edge", "'graph' or 'node'"), ("pooling", "median", "'sum' or 'mean'")]
+        ("name", "value", "known"),
+        [("level", "pair", "'graph' or 'node' or 'edge'"), ("pooling", "median", "'sum' or 'mean'")],
     )
     def test_choices(self, name: str, value: Any, known: str) -> None:
         with pytest.raises(SpecError, match=f"got {name}='{value}'; expected {known}"):

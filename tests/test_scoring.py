@@ -281,7 +281,8 @@ def test_intervals_are_those_of_drawing_rows_again(task: Task, together: int, mo
     for metric, (lower, upper) in expected.items():
         assert same(got[metric].value, score(*given, of, scale).overall[metric])
         assert same(got[metric].lower, lower) and same(got[metric].upper, upper), metric
-        assert got[metric].lower < got[metric].value < got[metric].upper
+        if not metric.startswith("hits"):  # of so few pairs nearly all links are above the twentieth
+            assert got[metric].lower < got[metric].value < got[metric].upper
     assert got == score_with_intervals(*given, of, scale, groups=groups)
 
 

@@ -199,6 +199,7 @@ def _resampled(
             columns.append(_resampled_values(output, target, weights, std))
         else:
             columns.append(_resampled_labels(output, target, weights))
+            columns[-1] |= _resampled_hits(output, target, weights) if card.task is Task.LINK else {}
         columns[-1] |= _resampled_own(output, target, weights, card.task)
     return {metric: np.nanmean([one[metric] for one in columns], axis=0) for metric in columns[0]}
 
@@ -242,6 +243,21 @@ def _resampled_labels(logits: Floats, labels: Floats, times: Floats) -> dict[str
     undefined = (all_positive == 0) | (all_negative == 0)
     area[undefined], precision[undefined] = np.nan, np.nan
     return {"roc_auc": area, "average_precision": precision, "accuracy": times @ right / all_drawn}
+
+
+def _resampled_hits(logits: Floats, labels: Floats, times: Floats) -> dict[str, Floats]:
+    """``_hits`` of rows (rows,) drawn so many times, (resamples, rows): links above the k-th other pair."""
+    order = np.argsort(-logits, kind="stable")
+    ranked, weights, link = logits[order], times[:, order], labels[order] > 0.5
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) if len(ranked) else np.zeros(0, dtype=np.int64)
+    links = np.cumsum(weights * link, axis=1)[:, last]  # (resamples, logits) down to this logit
+    others = np.cumsum(weights * ~link, axis=1)[:, last]
+    above = np.concatenate([np.zeros((len(times), 1)), links], axis=1)  # down to the logit before
+    found = {}
+    for metric in _HITS:
+        at = (others < _rank_of(metric)).sum(1)  # the logit of the k-th; beyond the last where there are fewer
+        found[metric.value] = np.take_along_axis(above, at[:, None], 1)[:, 0] / above[:, -1]
+    return found
 
 
 def _resampled_classes(logits: Floats, classes: Integers, times: Floats) -> dict[str, Floats]:
@@ -325,6 +341,14 @@ def _label_scores(logits: Tensor, labels: Tensor) -> dict[str, float]:
     return scores
 
 
+_HITS = (Metric.HITS_20, Metric.HITS_50, Metric.HITS_100)
+
+
+def _rank_of(metric: Metric) -> int:
+    """The k of hits@k."""
+    return int(metric.value.rpartition("@")[2])
+
+
 def _hits(logits: Tensor, labels: Tensor) -> dict[str, float]:
     """hits@k of links among pairs, (rows,) each: the share of links whose logit is above the k-th of the other pairs.
 
@@ -332,8 +356,8 @@ def _hits(logits: Tensor, labels: Tensor) -> dict[str, float]:
     """
     links, others = logits[labels > 0.5], logits[labels < 0.5].sort(descending=True).values
     scores = {}
-    for metric in (Metric.HITS_20, Metric.HITS_50, Metric.HITS_100):
-        k = int(metric.value.rpartition("@")[2])
+    for metric in _HITS:
+        k = _rank_of(metric)
         known = len(links) and not bool(logits.isnan().any())
         above = float((links > others[k - 1]).double().mean()) if known and len(others) >= k else 1.0
         scores[metric.value] = above if known else math.nan
