@@ -40,7 +40,7 @@ EXAMPLES = f"""
   pointset predict solubility molecules.csv -o out.csv     [dim]a shipped model[/dim]
   pointset predict runs/mine library.smi.gz -o out.csv     [dim]a million rows, too[/dim]
   pointset predict runs/mine hits.sdf -o out.csv           [dim]also .xlsx, .parquet[/dim]
-  pointset predict runs/mine in.parquet -o out.parquet --cluster tcp://head:8786
+  pointset predict runs/mine in.parquet -o out.parquet --cluster local:4
   pointset predict model.zip table.tsv -o out.tsv --smiles structure
   pointset predict runs/mine graphs/ -o out.csv            [dim]a folder of graphs[/dim]
   pointset predict runs/zinc zinc --split test -o out.csv  [dim]a dataset by name[/dim]
