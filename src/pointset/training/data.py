@@ -532,9 +532,7 @@ def _bytes_of(recipe: Recipe, nodes: Integers, edges: Integers, ranks: Integers,
     if isinstance(encoder, type) and issubclass(encoder, BatchEncoder):  # it has no numbers for each pair and channel
         pairs = _OF_PAIR * nodes**2 if encoder.ALL_PAIRS else 0
         return 4 * layers * (dim * (_OF_NODE * nodes + _OF_EDGE * edges) + pairs)
-    if not getattr(
-        encoder, "ALL_PAIRS", True
-    ):  # vectors and scalars of each node, of each layer and while one computes
+    if not getattr(encoder, "ALL_PAIRS", True):  # scalars and vectors of nodes: of each layer, and of one at work
         return 4 * (layers + _OF_POINT) * nodes * (dim + dim // 2 * ranks) + 4 * _OF_EDGE * edges
     layers = min(layers, _LIVE_LAYERS) if recipe.trainer.checkpointing else layers
     repeats = getattr(encoder, "REPEATS", 1)  # vectors and pairs have so many times fewer channels than scalars
