@@ -174,11 +174,21 @@ def test_a_run_learns_communities_and_answers_for_pairs(tmp_path: Path) -> None:
     assert len(rows) == 2 * result["split_sizes"]["test"]
     assert {row["link"] for row in rows} == {"0", "1"}
     assert evaluate(tmp_path / "run")["scores"]["roc_auc"] == pytest.approx(result["test"]["roc_auc"])
+    everything = evaluate(tmp_path / "run", part="all")
+    assert everything["graphs"] == 2 * sum(result["split_sizes"].values())
+    assert everything["scores"]["accuracy"] == pytest.approx(
+        np.average([result["parts"][part]["accuracy"]["value"] for part in ("train", "val", "test")],
+                   weights=[result["split_sizes"][part] for part in ("train", "val", "test")])
+    )  # fmt: skip
     model = pointset.load(tmp_path / "run")
     inside, across = model.predict_pairs(communities(), [(0, 5), (0, 55)])[:, 0].tolist()
     assert inside > across
-    with pytest.raises(SpecError, match="scores pairs of nodes and got no pairs"):
+    with pytest.raises(SpecError, match=r"scores pairs of nodes; expected .* predict_pairs\(graph, pairs\)"):
         model.predict([communities()])
+    with pytest.raises(SpecError, match=r"scores pairs of nodes; expected .* predict_pairs\(graph, pairs\)"):
+        model.predict_table(tmp_path / "groups.pt", tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+    assert model.embed([communities()])[0].shape == (N, 16)
 
 
 def test_models_of_graphs_have_no_pairs_to_predict() -> None:

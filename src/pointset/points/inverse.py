@@ -11,7 +11,7 @@ from pointset.errors import GraphError, RankError
 from pointset.machine import check_fits
 from pointset.points.graphs import WeightKind
 from pointset.points.matrices import DEFAULT_MATRIX, AdjacencyFunction, Augmented, NormalizedAdjacency, matrix_named
-from pointset.points.point_set import PointSet
+from pointset.points.point_set import PointSet, Truncation
 from pointset.points.spectra import relative_error_bound
 
 if TYPE_CHECKING:
@@ -149,18 +149,19 @@ def _check_rounding(points: PointSet, error: float, bound: float) -> None:
     pattern_lost = points.matrix == NormalizedAdjacency.name and bound >= 0.25 / max(points.num_nodes, 1)
     if error < 0.25 and not pattern_lost:
         return
-    _refuse_truncated(points)
+    refuse_truncated(points.rank, points.truncation)
     raise GraphError(
         f"in type {points.eigenvalues.dtype} the points give the graph's matrix only to about {max(error, bound):.2g}, "
         "too coarse to tell whole numbers. Convert in float64, or divide very large weights by a common factor"
     )
 
 
-def _refuse_truncated(points: PointSet) -> None:
-    if points.truncation is not None:
+def refuse_truncated(rank: int, truncation: Truncation | None) -> None:
+    """Points that keep so many eigenpairs and have left some out do not determine a graph."""
+    if truncation is not None:
         raise RankError(
-            f"these points keep {points.rank} eigenpairs and leave out eigenvalues up to "
-            f"{points.truncation.spectral_error:.4g} in magnitude, so the graph is not determined by them. Convert "
+            f"these points keep {rank} eigenpairs and leave out eigenvalues up to "
+            f"{truncation.spectral_error:.4g} in magnitude, so the graph is not determined by them. Convert "
             "again without rank=…, or with a larger one"
         )
 
@@ -173,7 +174,7 @@ def _strongest(noisy: Tensor, points: PointSet, error: Tensor) -> Tensor:
     strength = torch.where(error > 0, upper.abs() / error, 0.0).flatten()
     order = strength.argsort(descending=True, stable=True)[: points.num_edges]
     if points.num_edges and (len(order) < points.num_edges or float(strength[order[-1]]) < _MARGIN):
-        _refuse_truncated(points)
+        refuse_truncated(points.rank, points.truncation)
         weakest = float(upper.flatten()[order[-1]].abs()) if len(order) else 0.0
         raise GraphError(
             f"the weakest of {points.num_edges} edges ({weakest:.3g}) does not stand out from the rounding of points "

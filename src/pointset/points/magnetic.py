@@ -26,11 +26,12 @@ import torch
 from torch import Tensor
 
 from pointset.arrays import Floats, Integers
-from pointset.errors import GraphError, MatrixError, RankError
+from pointset.errors import GraphError, MatrixError
 from pointset.machine import check_fits
 from pointset.points.forecast import decomposition_bytes
 from pointset.points.graphs import EdgeListing, Features, WeightKind, check_node_numbers, check_weights
 from pointset.points.inputs import RawGraph, read_raw
+from pointset.points.inverse import refuse_truncated
 from pointset.points.point_set import Eigenspace, Truncation
 from pointset.points.solve import check_rank
 from pointset.points.spectra import check_resolved, decompose, relative_error_bound
@@ -301,7 +302,7 @@ def rebuild(points: MagneticPoints) -> tuple[Tensor, float]:
         adjacency = adjacency.round()
     difference = float((magnetic_laplacian(adjacency, q) - matrix).abs().max()) if n else 0.0
     if int((adjacency != 0).sum()) != points.num_edges or difference > _MARGIN * bound:
-        _refuse_truncated(points)
+        refuse_truncated(points.rank, points.truncation)
         raise GraphError(
             f"the points give a directed graph of {int((adjacency != 0).sum())} edges with error {difference:.3g}, but "
             f"were made from one of {points.num_edges} edges; they were changed since"
@@ -317,25 +318,16 @@ def _strongest(points: MagneticPoints, noisy: Tensor, error: Tensor) -> Tensor:
     whole = points.weight_kind is not WeightKind.REAL
     hidden = len(chosen) < points.num_edges or bool((strength[chosen] < _MARGIN).any())
     if hidden or (whole and bool((error.flatten()[chosen] >= _QUARTER).any())):
-        _refuse_truncated(points)
+        refuse_truncated(points.rank, points.truncation)
         raise GraphError(
             f"not all of the {points.num_edges} edges stand out from the rounding of the points. Convert again with a "
             "larger q, or with weights nearer to each other"
         )
     if bool((noisy.flatten()[others].abs() > _MARGIN * error.flatten()[others]).any()):
-        _refuse_truncated(points)
+        refuse_truncated(points.rank, points.truncation)
         raise GraphError(
             f"the points have more than the {points.num_edges} edges they were made from; they were changed"
         )
     kept = torch.zeros_like(strength)
     kept[chosen] = noisy.flatten()[chosen]
     return kept.view_as(noisy)
-
-
-def _refuse_truncated(points: MagneticPoints) -> None:
-    if points.truncation is not None:
-        raise RankError(
-            f"these points keep {points.rank} eigenpairs and leave out eigenvalues up to "
-            f"{points.truncation.spectral_error:.4g}, so the graph is not determined by them. Convert again without "
-            "rank=…, or with a larger one"
-        )

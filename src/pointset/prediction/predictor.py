@@ -193,6 +193,7 @@ class Predictor:
             PointsetError: an item cannot be read, or does not fit the model; the message names its position.
             MissingExtraError: SMILES need RDKit.
         """
+        self.check_needs_no_pairs()
         return self._run(items, self.predictions(), batch_size, progress, on_error)
 
     def predict_pairs(self, graph: Any, pairs: Any) -> Tensor:
@@ -333,6 +334,7 @@ class Predictor:
             SpecError: the model was written without a calibration, or the confidence is not between 0 and 1.
             PointsetError: as :meth:`predict`.
         """
+        self.check_needs_no_pairs()
         found = self._uncertainty("intervals")
         if said := found.too_few(check_confidence(confidence)):
             warnings.warn(said, stacklevel=2)
@@ -431,6 +433,13 @@ class Predictor:
         from pointset.prediction.export import predictor_inputs
 
         return predictor_inputs(self, item, kind)
+
+    def check_needs_no_pairs(self) -> None:
+        """Refuse to predict for whole graphs with a model of links."""
+        if self.card.level is Level.EDGE:
+            raise SpecError(
+                "the model scores pairs of nodes; expected to be asked for some, in Python: predict_pairs(graph, pairs)"
+            )
 
     def predictions(self) -> ModelOutput:
         """(rows, k) float64: regression in the targets' own units, classification as probabilities."""

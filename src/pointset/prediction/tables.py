@@ -79,6 +79,8 @@ class TablePrediction:
     """
 
     def __init__(self, predictor: Predictor, options: PredictionOptions, *, show: bool | None = None):
+        if not options.embed:
+            predictor.check_needs_no_pairs()
         question = Question(
             options.embed, options.level, options.confidence, options.batch_size, options.spreadsheet_safe
         )

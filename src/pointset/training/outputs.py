@@ -64,11 +64,13 @@ def outputs_for(
         dim = 64 if model.settings is None else model.settings.dim
         loader = evaluation_loader(data.points, block, dim=dim, dtype=dtype)
         with evaluating(model):
-            outputs = []
+            outputs, done = [], 0
             for batch in loader:
                 each_batch()
-                pairs = None if data.links is None else data.links.asked(block)[0]
+                some = block[done : done + batch.num_graphs]
+                pairs = None if data.links is None else data.links.asked(some)[0]
                 outputs.append(model(batch, pairs=pairs).to("cpu", torch.float64))
+                done += len(some)
             rows = torch.cat(outputs)
     if processes == 1:
         return rows

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,17 +38,23 @@ class Links:
     pairs: tuple[Tensor, ...]  # of each part (P, 2): its edges, then as many other pairs
     y: tuple[Tensor, ...]  # (P, 1) 1 for edges, 0 for others
 
+    @cached_property
+    def _taken(self) -> Integers:
+        """The edges of the training part, as numbers."""
+        return _codes(self.pairs[0][: len(self.pairs[0]) // 2].numpy(), self.num_nodes)
+
     def asked(self, graphs: Integers) -> tuple[Tensor, Tensor]:
-        """The pairs of these copies (P, 2) and their targets (P, 1), float64."""
+        """The pairs of these copies (P, 2), nodes counted through them, and their targets (P, 1), float64."""
         chosen = graphs.tolist()
-        pairs = [torch.empty(0, 2, dtype=torch.long), *(self.pairs[at] for at in chosen)]
+        numbered = (self.pairs[at] + place * self.num_nodes for place, at in enumerate(chosen))
+        pairs = [torch.empty(0, 2, dtype=torch.long), *numbered]
         y = [torch.empty(0, 1, dtype=torch.float64), *(self.y[at] for at in chosen)]
         return torch.cat(pairs), torch.cat(y)
 
     def training_batch(self, batch: PointBatch, generator: torch.Generator) -> PointBatch:
         """The training part's copy, with its edges and other pairs drawn anew."""
         links = self.pairs[0][: len(self.pairs[0]) // 2]
-        others = _other_pairs(self.num_nodes, _codes(links.numpy(), self.num_nodes), len(links), generator)
+        others = _other_pairs(self.num_nodes, self._taken, len(links), generator)
         y = torch.cat([torch.ones(len(links), 1), torch.zeros(len(others), 1)])
         return dataclasses.replace(batch, pairs=torch.cat([links, others]), y=y)
 
